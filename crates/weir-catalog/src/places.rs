@@ -21,9 +21,6 @@ use crate::{
 /// A file at an RSE.
 pub type At = (DidId, RseId);
 
-/// Rows of one statement that names them by their numbers.
-pub(crate) const NUMBERS: usize = 500;
-
 /// The terms of new requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
@@ -49,25 +46,17 @@ impl Terms<'static> {
 /// # Errors
 /// The database fails, or a row cannot be read.
 pub fn read(session: &mut dyn Session, all: &[At]) -> Result<BTreeMap<At, Place>, StoreError> {
-    let mut places = BTreeMap::new();
-    for some in all.chunks(NUMBERS) {
-        let text = format!(
-            "SELECT p.did_id, p.rse_id, p.state, p.n_locks, p.tombstone, q.state, q.n_failures, q.cancel, q.not_before
-             FROM replicas p LEFT JOIN requests q ON q.did_id = p.did_id AND q.rse_id = p.rse_id
-             WHERE (p.did_id, p.rse_id) IN (VALUES {}) ORDER BY p.did_id, p.rse_id FOR UPDATE OF p",
-            pairs(some)
-        );
-        for row in session.query(&text, &[])? {
-            places.insert(at(&row)?, place(&row)?);
-        }
-    }
-    Ok(places)
+    let text =
+        "SELECT p.did_id, p.rse_id, p.state, p.n_locks, p.tombstone, q.state, q.n_failures, q.cancel, q.not_before
+        FROM replicas p LEFT JOIN requests q ON q.did_id = p.did_id AND q.rse_id = p.rse_id
+        WHERE p.did_id = $1 AND p.rse_id = $2 FOR UPDATE OF p";
+    let rows = session.query_many(text, &keys(all))?;
+    rows.iter().map(|row| Ok((at(row)?, place(row)?))).collect()
 }
 
-/// `(1, 2), (3, 4)`: numbers need no parameters.
-pub(crate) fn pairs(all: &[At]) -> String {
-    let pair = |(file, rse): &At| format!("({}, {})", file.0, rse.0);
-    all.iter().map(pair).collect::<Vec<_>>().join(", ")
+/// Places as values of a statement: file and RSE.
+pub(crate) fn keys(all: &[At]) -> Vec<Vec<Value>> {
+    all.iter().map(|(file, rse)| values![file.0, rse.0].to_vec()).collect()
 }
 
 pub(crate) fn at(row: &Row) -> Result<At, StoreError> {
@@ -205,19 +194,14 @@ fn counters(session: &mut dyn Session, changes: &[Change], now: Millis) -> Resul
     let turned = turned.collect::<BTreeMap<At, (LockState, LockState)>>();
     let all = turned.keys().copied().collect::<Vec<_>>();
     let mut deltas = BTreeMap::<RuleId, Delta>::new();
-    for some in all.chunks(NUMBERS) {
-        let text = format!(
-            "SELECT l.did_id, l.rse_id, l.rule_id FROM locks l WHERE (l.did_id, l.rse_id) IN (VALUES {})",
-            pairs(some)
-        );
-        for row in session.query(&text, &[])? {
-            let Some((before, after)) = turned.get(&at(&row)?) else {
-                continue;
-            };
-            let delta = deltas.entry(rule_id(&row, 2)?).or_default();
-            *delta.of(*before) -= 1;
-            *delta.of(*after) += 1;
-        }
+    let text = "SELECT l.did_id, l.rse_id, l.rule_id FROM locks l WHERE l.did_id = $1 AND l.rse_id = $2";
+    for row in session.query_many(text, &keys(&all))? {
+        let Some((before, after)) = turned.get(&at(&row)?) else {
+            continue;
+        };
+        let delta = deltas.entry(rule_id(&row, 2)?).or_default();
+        *delta.of(*before) -= 1;
+        *delta.of(*after) += 1;
     }
     for (rule, delta) in &deltas {
         count(session, *rule, *delta, now)?;

@@ -1,4 +1,7 @@
 //! Statements for many rows as one statement of PostgreSQL: a column of all rows is an array, and `unnest` makes rows of the arrays.
+//!
+//! A query stands behind `LATERAL` and ends with `OFFSET 0`, so that it is asked for each row in their order. Joined freely, the planner turns
+//! the two round as long as it has no statistics of a table: it reads the table as a whole, and the arrays again for each row of it.
 
 use std::fmt::Write as _;
 
@@ -7,8 +10,8 @@ use weir_store::StoreError;
 
 use super::Value;
 
-/// The statement for many rows of values, made from that for one. `None`: it has another form than `INSERT`, `UPDATE … WHERE` or
-/// `DELETE … WHERE`, or a parameter of another type than columns have.
+/// The statement for many rows of values, made from that for one. `None`: it has another form than a query, `INSERT`,
+/// `UPDATE … WHERE` or `DELETE … WHERE`, or a parameter of another type than columns have.
 pub(super) fn statement(text: &str, types: &[Type]) -> Option<String> {
     let rows = rows(types)?;
     let columns = with_columns(text);
@@ -23,25 +26,27 @@ pub(super) fn statement(text: &str, types: &[Type]) -> Option<String> {
             &tail[end + 1..]
         ));
     }
-    let (before, after, joint) = match columns.split(' ').next()? {
-        "INSERT" => (
-            columns.split_once(" FROM ")?.0,
-            columns.split_once(" FROM ")?.1,
-            format!(" FROM {rows}, "),
-        ),
-        "UPDATE" => (
-            columns.split_once(" WHERE ")?.0,
-            columns.split_once(" WHERE ")?.1,
-            format!(" FROM {rows} WHERE "),
-        ),
-        "DELETE" => (
-            columns.split_once(" WHERE ")?.0,
-            columns.split_once(" WHERE ")?.1,
-            format!(" USING {rows} WHERE "),
-        ),
+    let (first, rest) = columns.split_once(' ')?;
+    Some(match first {
+        "SELECT" | "WITH" => format!("SELECT s.* FROM {rows}, LATERAL ({columns} OFFSET 0) AS s"),
+        "INSERT" => {
+            let (head, select) = rest.split_once(" SELECT ")?;
+            let (select, tail) = match select.split_once(" ON CONFLICT ") {
+                Some((select, tail)) => (select, format!(" ON CONFLICT {tail}")),
+                None => (select, String::new()),
+            };
+            format!("INSERT {head} SELECT s.* FROM {rows}, LATERAL (SELECT {select} OFFSET 0) AS s{tail}")
+        }
+        "UPDATE" => {
+            let (before, after) = columns.split_once(" WHERE ")?;
+            format!("{before} FROM {rows} WHERE {after}")
+        }
+        "DELETE" => {
+            let (before, after) = columns.split_once(" WHERE ")?;
+            format!("{before} USING {rows} WHERE {after}")
+        }
         _ => return None,
-    };
-    Some(format!("{before}{joint}{after}"))
+    })
 }
 
 /// `unnest($1::bigint[], $2::text[]) AS v(c1, c2)`.
@@ -173,7 +178,22 @@ mod tests {
         );
         assert_eq!(
             bulk("INSERT INTO t (a) SELECT d.a FROM d WHERE d.a = $1 AND d.b = $2"),
-            expected("INSERT INTO t (a) SELECT d.a FROM ROWS, d WHERE d.a = v.c1 AND d.b = v.c2")
+            expected(
+                "INSERT INTO t (a) SELECT s.* FROM ROWS, LATERAL (SELECT d.a FROM d WHERE d.a = v.c1 AND d.b = v.c2 OFFSET 0) AS s"
+            )
+        );
+        assert_eq!(
+            bulk("INSERT INTO t (a) SELECT d.a FROM d WHERE d.a = $1 ON CONFLICT (a) DO NOTHING"),
+            expected(
+                "INSERT INTO t (a) SELECT s.* FROM ROWS, LATERAL (SELECT d.a FROM d WHERE d.a = v.c1 OFFSET 0) AS s \
+                 ON CONFLICT (a) DO NOTHING"
+            )
+        );
+        assert_eq!(
+            bulk("SELECT d.a FROM d WHERE d.a = $1 AND d.b = $2 FOR UPDATE OF d"),
+            expected(
+                "SELECT s.* FROM ROWS, LATERAL (SELECT d.a FROM d WHERE d.a = v.c1 AND d.b = v.c2 FOR UPDATE OF d OFFSET 0) AS s"
+            )
         );
         assert_eq!(
             bulk("UPDATE t SET b = $2 WHERE a = $1"),
@@ -183,7 +203,7 @@ mod tests {
             bulk("DELETE FROM t WHERE a = $1 AND b = $2"),
             expected("DELETE FROM t USING ROWS WHERE a = v.c1 AND b = v.c2")
         );
-        assert_eq!(bulk("SELECT $1"), None);
+        assert_eq!(bulk("LOCK TABLE t"), None);
         assert_eq!(statement("DELETE FROM t WHERE a = $1", &[Type::JSON]), None);
     }
 }

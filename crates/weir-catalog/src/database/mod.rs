@@ -38,6 +38,9 @@ pub trait Session {
     /// Here and below: the database refuses the statement, or cannot work.
     fn query(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError>;
 
+    /// The rows of a query for each of many values, in their order. A lock of rows is taken in that order too.
+    fn query_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<Vec<Row>, StoreError>;
+
     /// Executes a statement: how many rows it changed.
     fn execute(&mut self, text: &str, values: &[Value]) -> Result<u64, StoreError>;
 

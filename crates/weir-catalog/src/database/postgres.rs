@@ -113,9 +113,36 @@ fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
+fn shared(arrays: &[Box<dyn ToSql + Sync + Send>]) -> Vec<&(dyn ToSql + Sync)> {
+    arrays.iter().map(|array| &**array as &(dyn ToSql + Sync)).collect()
+}
+
 impl Session for Connected<'_> {
     fn query(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let rows = self.0.query(text, &borrowed(values))?;
+        rows.iter().map(row).collect()
+    }
+
+    fn query_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<Vec<Row>, StoreError> {
+        let statement = self.0.prepare(text)?;
+        let mut rows = Vec::new();
+        if many.len() >= BULK_MIN
+            && let Some(bulk) = bulk::statement(text, statement.params())
+        {
+            for some in many.chunks(BULK_MAX) {
+                let arrays = bulk::arrays(some, statement.params())?;
+                rows.extend(self.0.query(&bulk, &shared(&arrays))?);
+            }
+        } else {
+            for some in many.chunks(PIPELINE) {
+                let client = self.0.client();
+                let all = some.iter().map(|values| {
+                    let (statement, values) = (&statement, borrowed(values));
+                    async move { client.query(statement, &values).await }
+                });
+                rows.extend(wait(try_join_all(all), PATIENCE)??.into_iter().flatten());
+            }
+        }
         rows.iter().map(row).collect()
     }
 
@@ -148,11 +175,7 @@ impl Connected<'_> {
         let mut n_rows = 0;
         for some in many.chunks(BULK_MAX) {
             let arrays = bulk::arrays(some, types)?;
-            let arrays = arrays
-                .iter()
-                .map(|array| &**array as &(dyn ToSql + Sync))
-                .collect::<Vec<_>>();
-            n_rows += self.0.execute(text, &arrays)?;
+            n_rows += self.0.execute(text, &shared(&arrays))?;
         }
         Ok(n_rows)
     }

@@ -160,13 +160,17 @@ fn translated(text: &str) -> String {
 
 impl Session for Connected<'_> {
     fn query(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let mut statement = self.0.prepare_cached(&translated(text))?;
-        let n_columns = statement.column_count();
-        let mut found = statement.query(rusqlite::params_from_iter(values))?;
         let mut rows = Vec::new();
-        while let Some(row) = found.next()? {
-            let columns = (0..n_columns).map(|column| Ok(owned(row.get_ref(column)?)));
-            rows.push(Row(columns.collect::<Result<_, StoreError>>()?));
+        let mut statement = self.0.prepare_cached(&translated(text))?;
+        rows_of(&mut statement, values, &mut rows)?;
+        Ok(rows)
+    }
+
+    fn query_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<Vec<Row>, StoreError> {
+        let mut rows = Vec::new();
+        let mut statement = self.0.prepare_cached(&translated(text))?;
+        for values in many {
+            rows_of(&mut statement, values, &mut rows)?;
         }
         Ok(rows)
     }
@@ -184,6 +188,16 @@ impl Session for Connected<'_> {
         }
         Ok(n_rows)
     }
+}
+
+fn rows_of(statement: &mut rusqlite::Statement<'_>, values: &[Value], rows: &mut Vec<Row>) -> Result<(), StoreError> {
+    let n_columns = statement.column_count();
+    let mut found = statement.query(rusqlite::params_from_iter(values))?;
+    while let Some(row) = found.next()? {
+        let columns = (0..n_columns).map(|column| Ok(owned(row.get_ref(column)?)));
+        rows.push(Row(columns.collect::<Result<_, StoreError>>()?));
+    }
+    Ok(())
 }
 
 fn owned(value: ValueRef<'_>) -> Value {

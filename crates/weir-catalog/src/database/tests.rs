@@ -12,6 +12,7 @@ on_both!(TABLES;
     a_refusal_leaves_no_trace_and_harms_no_neighbour
     a_panic_harms_no_neighbour
     rows_come_back_as_they_went
+    many_queries_answer_in_their_order
     a_reader_sees_one_state
     a_statement_that_fails_is_no_trouble_of_the_database
 );
@@ -105,6 +106,28 @@ async fn rows_come_back_as_they_went(database: Database) {
     assert_eq!(found, words.map(Some).into_iter().chain([None]).collect::<Vec<_>>());
     assert_eq!(rows.last().unwrap().int(1).unwrap(), last);
     assert!(rows[4].bool(2).unwrap() && !rows[0].bool(2).unwrap());
+}
+
+async fn many_queries_answer_in_their_order(database: Database) {
+    let write = |session: &mut dyn Session| {
+        let many = (1..=30_i64).map(|id| values![id, format!("w{}", id % 3)].to_vec());
+        session.execute_many("INSERT INTO rows (id, word) VALUES ($1, $2)", &many.collect::<Vec<_>>())
+    };
+    assert_eq!(database.write(write).await.unwrap(), 30);
+    // Few are asked one by one, many in one statement.
+    for n in [3, 25] {
+        let ask = move |session: &mut dyn Session| {
+            let text =
+                "SELECT r.id, r.word FROM rows r WHERE r.id <= $1 AND r.word = $2 ORDER BY r.id DESC FOR UPDATE OF r";
+            let keys = (0..n).rev().map(|id| values![i64::from(id), "w0"].to_vec());
+            session.query_many(text, &keys.collect::<Vec<_>>())
+        };
+        let found = database.write(ask).await.unwrap();
+        let found = found.iter().map(|row| row.int(0).unwrap()).collect::<Vec<_>>();
+        let below = |top: i64| (1..=top).rev().filter(|id| id % 3 == 0);
+        let expected = (0..n).rev().flat_map(|top| below(top.into())).collect::<Vec<_>>();
+        assert_eq!(found, expected, "{n} keys");
+    }
 }
 
 async fn a_reader_sees_one_state(database: Database) {

@@ -161,21 +161,16 @@ pub fn parents(session: &mut dyn Session, of: DidId) -> Result<Vec<Known>, Store
 /// The collections that files are in, however deep, by scope and name: of each file that has some.
 pub fn ancestors(session: &mut dyn Session, files: &[DidId]) -> Result<HashMap<DidId, Vec<Did>>, StoreError> {
     let mut all = HashMap::<_, Vec<Did>>::new();
-    for some in files.chunks(crate::places::NUMBERS) {
-        let numbers = some.iter().map(|file| file.0.to_string()).collect::<Vec<_>>().join(",");
-        let text = format!(
-            "WITH RECURSIVE above (file, id) AS (SELECT child, parent FROM contents WHERE child IN ({numbers})
-             UNION SELECT a.file, c.parent FROM contents c JOIN above a ON c.child = a.id)
-             SELECT a.file, d.scope, d.name FROM above a JOIN dids d ON d.did_id = a.id WHERE d.deleted IS NULL
-             ORDER BY a.file, d.scope, d.name"
-        );
-        for row in session.query(&text, &[])? {
-            let did = Did {
-                scope: row.parsed(1)?,
-                name: row.parsed(2)?,
-            };
-            all.entry(DidId(row.size(0)?)).or_default().push(did);
-        }
+    let text = "WITH RECURSIVE above (id) AS (SELECT parent FROM contents WHERE child = $1
+        UNION SELECT c.parent FROM contents c JOIN above a ON c.child = a.id)
+        SELECT CAST($1 AS BIGINT), d.scope, d.name FROM above a JOIN dids d ON d.did_id = a.id WHERE d.deleted IS NULL
+        ORDER BY d.scope, d.name";
+    for row in session.query_many(text, &super::numbers(files))? {
+        let did = Did {
+            scope: row.parsed(1)?,
+            name: row.parsed(2)?,
+        };
+        all.entry(DidId(row.size(0)?)).or_default().push(did);
     }
     Ok(all)
 }

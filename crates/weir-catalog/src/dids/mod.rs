@@ -188,16 +188,15 @@ pub fn by_id(session: &mut dyn Session, id: DidId) -> Result<Option<Known>, Stor
 
 /// DIDs by their numbers, without those that are deleted.
 pub fn by_number(session: &mut dyn Session, ids: &[DidId]) -> Result<HashMap<DidId, Known>, StoreError> {
-    let mut found = HashMap::with_capacity(ids.len());
-    for some in ids.chunks(crate::places::NUMBERS) {
-        let numbers = some.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
-        let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.did_id IN ({numbers}) AND d.deleted IS NULL");
-        for row in session.query(&text, &[])? {
-            let one = known(&row)?;
-            found.insert(one.id, one);
-        }
-    }
-    Ok(found)
+    let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.did_id = $1 AND d.deleted IS NULL");
+    let rows = session.query_many(&text, &numbers(ids))?;
+    let known = rows.iter().map(known).map(|one| one.map(|one| (one.id, one)));
+    known.collect()
+}
+
+/// DIDs as values of a statement.
+pub(crate) fn numbers(all: &[DidId]) -> Vec<Vec<crate::database::Value>> {
+    all.iter().map(|one| values![one.0].to_vec()).collect()
 }
 
 /// DIDs of a scope whose names begin with this prefix, by name: after this one, and at most so many.

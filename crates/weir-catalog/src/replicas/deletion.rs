@@ -63,16 +63,10 @@ pub fn mark(
 
 /// Those of the files that transfers read at this RSE.
 fn sources(session: &mut dyn Session, rse: RseId, files: &[DidId]) -> Result<BTreeSet<DidId>, StoreError> {
-    let mut sources = BTreeSet::new();
-    for some in files.chunks(places::NUMBERS) {
-        let numbers = some.iter().map(|file| file.0.to_string()).collect::<Vec<_>>().join(",");
-        let text =
-            format!("SELECT did_id FROM requests WHERE did_id IN ({numbers}) AND source = $1 AND state IN ('G', 'S')");
-        for row in session.query(&text, &values![rse.0])? {
-            sources.insert(DidId(row.size(0)?));
-        }
-    }
-    Ok(sources)
+    let text = "SELECT did_id FROM requests WHERE did_id = $1 AND source = $2 AND state IN ('G', 'S')";
+    let keys = files.iter().map(|file| (*file, rse)).collect::<Vec<_>>();
+    let rows = session.query_many(text, &places::keys(&keys))?;
+    rows.iter().map(|row| row.size(0).map(DidId)).collect()
 }
 
 /// A replica that was marked, and whose file may still be there.
@@ -154,18 +148,11 @@ pub fn deleted(session: &mut dyn Session, rse: RseId, files: &[DidId], now: Mill
 
 /// Counts what was deleted as free, until the storage reports it.
 fn freed(session: &mut dyn Session, rse: RseId, changes: &[Change]) -> Result<(), StoreError> {
+    let keys = changes.iter().map(|change| change.at).collect::<Vec<_>>();
+    let text = "SELECT bytes FROM replicas WHERE did_id = $1 AND rse_id = $2";
     let mut bytes = 0_u64;
-    for some in changes.chunks(places::NUMBERS) {
-        let numbers = some
-            .iter()
-            .map(|one| one.at.0.0.to_string())
-            .collect::<Vec<_>>()
-            .join(",");
-        let text = format!(
-            "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM replicas WHERE rse_id = $1 AND did_id IN ({numbers})"
-        );
-        let row = session.row(&text, &values![rse.0])?;
-        bytes = bytes.saturating_add(row.map_or(Ok(0), |row| row.size(0))?);
+    for row in session.query_many(text, &places::keys(&keys))? {
+        bytes = bytes.saturating_add(row.size(0)?);
     }
     let text = "UPDATE rse_usage SET free = free + $2, used = CASE WHEN used > $2 THEN used - $2 ELSE 0 END
         WHERE rse_id = $1 AND source = 'storage'";

@@ -44,9 +44,6 @@ pub struct New {
     pub meta: String,
 }
 
-/// Files of one statement that names them by their numbers.
-const NUMBERS: usize = 500;
-
 /// Registers replicas, and the files that are not known yet; all or none. A file that is known must be the same; a replica that is known stays.
 ///
 /// # Errors
@@ -196,18 +193,10 @@ fn replica(row: &Row) -> Result<Replica, StoreError> {
 
 /// The replicas of files, by file and RSE.
 pub fn of(session: &mut dyn Session, files: &[DidId]) -> Result<Vec<Replica>, StoreError> {
-    let mut all = Vec::with_capacity(files.len());
-    for some in files.chunks(NUMBERS) {
-        let numbers = some.iter().map(|file| file.0.to_string()).collect::<Vec<_>>().join(",");
-        let text = format!(
-            "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path, r.uid, r.type, r.volatile FROM replicas p
-             JOIN rses r ON r.rse_id = p.rse_id WHERE p.did_id IN ({numbers}) ORDER BY p.did_id, p.rse_id"
-        );
-        for row in session.query(&text, &[])? {
-            all.push(replica(&row)?);
-        }
-    }
-    Ok(all)
+    let text = "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path, r.uid, r.type, r.volatile FROM replicas p
+        JOIN rses r ON r.rse_id = p.rse_id WHERE p.did_id = $1 ORDER BY p.rse_id";
+    let rows = session.query_many(text, &dids::numbers(files))?;
+    rows.iter().map(replica).collect()
 }
 
 /// Sets the states of replicas, as clients tell them: all or none. Locks follow.

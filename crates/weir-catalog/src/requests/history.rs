@@ -48,18 +48,14 @@ pub(super) fn failed_sources(
     session: &mut dyn Session,
     requests: &[RequestId],
 ) -> Result<BTreeMap<(RequestId, RseId), u32>, StoreError> {
-    let mut failed = BTreeMap::new();
-    for some in requests.chunks(crate::places::NUMBERS) {
-        let numbers = some.iter().map(|one| one.0.to_string()).collect::<Vec<_>>().join(",");
-        let text = format!(
-            "SELECT request_id, source, count(*) FROM request_history WHERE request_id IN ({numbers}) AND state IN ('F', 'L')
-             AND source IS NOT NULL GROUP BY request_id, source"
-        );
-        for row in session.query(&text, &[])? {
-            failed.insert((RequestId(row.size(0)?), rse_id(&row, 1)?), row.size(2)? as u32);
-        }
-    }
-    Ok(failed)
+    let text = "SELECT request_id, source, count(*) FROM request_history WHERE request_id = $1 AND state IN ('F', 'L')
+        AND source IS NOT NULL GROUP BY request_id, source";
+    let numbers = requests.iter().map(|one| values![one.0].to_vec()).collect::<Vec<_>>();
+    let rows = session.query_many(text, &numbers)?;
+    let failed = rows
+        .iter()
+        .map(|row| Ok(((RequestId(row.size(0)?), rse_id(row, 1)?), row.size(2)? as u32)));
+    failed.collect()
 }
 
 /// Of each link with recent failures: how many of a thousand recent attempts failed. Links are pairs of source and destination.

@@ -11,7 +11,7 @@ use weir_store::StoreError;
 use super::{Attempt, attempt, uid::Tag};
 use crate::{
     database::{Row, Session, values},
-    places::{At, NUMBERS, at, pairs},
+    places::{At, at, keys},
 };
 
 /// A request that is to be submitted.
@@ -187,18 +187,9 @@ fn available(session: &mut dyn Session, members: &[Member]) -> Result<BTreeSet<A
         .iter()
         .map(|one| (one.attempt.at.0, one.source))
         .collect::<BTreeSet<_>>();
-    let mut available = BTreeSet::new();
-    for some in sources.into_iter().collect::<Vec<_>>().chunks(NUMBERS) {
-        let text = format!(
-            "SELECT p.did_id, p.rse_id FROM replicas p WHERE (p.did_id, p.rse_id) IN (VALUES {}) AND p.state = 'A'
-             ORDER BY p.did_id, p.rse_id FOR UPDATE OF p",
-            pairs(some)
-        );
-        for row in session.query(&text, &[])? {
-            available.insert(at(&row)?);
-        }
-    }
-    Ok(available)
+    let text = "SELECT p.did_id, p.rse_id FROM replicas p WHERE p.did_id = $1 AND p.rse_id = $2 AND p.state = 'A' FOR UPDATE OF p";
+    let rows = session.query_many(text, &keys(&sources.into_iter().collect::<Vec<_>>()))?;
+    rows.iter().map(at).collect()
 }
 
 /// Jobs whose submission began and was not noted, such as those of a process that died, with their requests: they are submitted again, as

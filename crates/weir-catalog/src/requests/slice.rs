@@ -15,7 +15,7 @@ use super::{history, outgoing::Due};
 use crate::{
     database::Session,
     dids::{self, Known},
-    places::{At, NUMBERS, at, pairs},
+    places::{At, at, keys},
     replicas::{self, Replica},
     rses::{self, Described, distances, protocols, protocols::Protocol, space},
 };
@@ -138,18 +138,14 @@ fn sites(session: &mut dyn Session, destinations: &BTreeSet<RseId>) -> Result<BT
 fn source_expressions(session: &mut dyn Session, places: &[At]) -> Result<BTreeMap<At, Vec<String>>, StoreError> {
     let mut found = BTreeMap::<At, Vec<String>>::new();
     let mut from_anywhere = BTreeSet::new();
-    for some in places.chunks(NUMBERS) {
-        let text = format!(
-            "SELECT DISTINCT l.did_id, l.rse_id, r.source_expression FROM locks l JOIN rules r ON r.rule_id = l.rule_id
-             WHERE (l.did_id, l.rse_id) IN (VALUES {})",
-            pairs(some)
-        );
-        for row in session.query(&text, &[])? {
-            match row.optional(2, crate::database::Row::text)? {
-                Some(expression) => found.entry(at(&row)?).or_default().push(expression.to_owned()),
-                None => {
-                    from_anywhere.insert(at(&row)?);
-                }
+    let text =
+        "SELECT DISTINCT l.did_id, l.rse_id, r.source_expression FROM locks l JOIN rules r ON r.rule_id = l.rule_id
+        WHERE l.did_id = $1 AND l.rse_id = $2";
+    for row in session.query_many(text, &keys(places))? {
+        match row.optional(2, crate::database::Row::text)? {
+            Some(expression) => found.entry(at(&row)?).or_default().push(expression.to_owned()),
+            None => {
+                from_anywhere.insert(at(&row)?);
             }
         }
     }
