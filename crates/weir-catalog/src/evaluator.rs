@@ -1,5 +1,5 @@
-//! The evaluator: brings the locks of rules up to date, releases rules that are over, repairs those that are stuck, and ends DIDs, one part after
-//! the other.
+//! The evaluator: brings the locks of rules up to date, releases rules that are over, repairs those that are stuck, ends DIDs, and adds up the
+//! usage of accounts, one part after the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,6 +10,7 @@ use weir_service::time;
 use weir_store::StoreError;
 
 use crate::{
+    accounts::limits::add_up as add_up_usage,
     database::{Database, Session},
     dids::ending,
     rules::{self, evaluate, evaluate::Progress, repair},
@@ -17,6 +18,12 @@ use crate::{
 
 /// How often rules that are due are looked for.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The least time between two looks: clients that add rules one after the other wake it for each.
+const AT_MOST_EVERY: Duration = Duration::from_millis(50);
+
+/// Changes of usage that are added up together.
+const CHANGES: u64 = 10_000;
 
 /// Rules that are looked at together.
 const RULES: usize = 100;
@@ -36,9 +43,10 @@ pub(crate) struct Wakes {
 /// Evaluates rules until it is aborted.
 pub(crate) async fn run(database: Database, wakes: Wakes) {
     loop {
-        let has_more = pass(&database).await | repair(&database).await | end(&database).await;
+        let has_more = pass(&database).await | repair(&database).await | end(&database).await | add_up(&database).await;
         wakes.transfers.notify_one();
         if !has_more {
+            tokio::time::sleep(AT_MOST_EVERY).await;
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
                 () = wakes.evaluator.notified() => {}
@@ -96,6 +104,12 @@ async fn end(database: &Database) -> bool {
         has_more |= told(database.write(part).await, "a DID cannot be ended").is_some();
     }
     has_more
+}
+
+/// Adds up changes of usage; whether there is more to do at once.
+async fn add_up(database: &Database) -> bool {
+    let part = |session: &mut dyn Session| add_up_usage(session, CHANGES);
+    told(database.write(part).await, "usage of accounts cannot be added up").unwrap_or_default()
 }
 
 /// The result of a transaction; a failure is logged.

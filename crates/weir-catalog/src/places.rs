@@ -135,10 +135,8 @@ fn replicas(session: &mut dyn Session, changes: &[Change], now: Millis) -> Resul
     }
     let text =
         "UPDATE replicas SET state = $3, n_locks = $4, tombstone = $5, updated = $6 WHERE did_id = $1 AND rse_id = $2";
-    session.execute_many(text, &updated)?;
-    session
-        .execute_many("DELETE FROM replicas WHERE did_id = $1 AND rse_id = $2", &removed)
-        .map(drop)
+    session.execute_later(text, updated)?;
+    session.execute_later("DELETE FROM replicas WHERE did_id = $1 AND rse_id = $2", removed)
 }
 
 fn requests(session: &mut dyn Session, changes: &[Change], terms: Terms<'_>, now: Millis) -> Result<(), StoreError> {
@@ -174,15 +172,13 @@ fn requests(session: &mut dyn Session, changes: &[Change], terms: Terms<'_>, now
     }
     let text = "INSERT INTO requests (did_id, rse_id, state, n_failures, cancel, not_before, created, updated, attempt, activity,
         priority, account) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 1, $8, $9, $10)";
-    session.execute_many(text, &made)?;
+    session.execute_later(text, made)?;
     let text = "UPDATE requests SET state = $3, n_failures = $4, cancel = $5, not_before = $6, updated = $7, attempt = attempt + $8,
         job = CASE WHEN $8 = 0 THEN job END, sid = CASE WHEN $8 = 0 THEN sid END, submitted = CASE WHEN $8 = 0 THEN submitted END,
         polled = CASE WHEN $8 = 0 THEN polled END, cancelled = CASE WHEN $8 = 0 THEN cancelled END, hops = CASE WHEN $8 = 0 THEN hops END
         WHERE did_id = $1 AND rse_id = $2";
-    session.execute_many(text, &updated)?;
-    session
-        .execute_many("DELETE FROM requests WHERE did_id = $1 AND rse_id = $2", &removed)
-        .map(drop)
+    session.execute_later(text, updated)?;
+    session.execute_later("DELETE FROM requests WHERE did_id = $1 AND rse_id = $2", removed)
 }
 
 /// Counts the locks of rules anew whose states changed.
@@ -255,7 +251,7 @@ pub fn count(session: &mut dyn Session, rule: RuleId, delta: Delta, now: Millis)
         let text =
             "UPDATE rules SET state = $2, stuck_at = CASE WHEN $2 = 'S' THEN coalesce(stuck_at, $3) WHEN $2 = 'O' THEN NULL ELSE stuck_at END,
             error = CASE WHEN $2 = 'O' THEN NULL ELSE error END WHERE rule_id = $1";
-        session.execute(text, &values![rule.0, after.letter(), now])?;
+        session.execute_later(text, vec![values![rule.0, after.letter(), now].to_vec()])?;
     }
     Ok(())
 }

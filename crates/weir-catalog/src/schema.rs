@@ -1,7 +1,7 @@
 //! The tables of the catalogue. A migration that was released does not change.
 
-/// In order. `ID PRIMARY KEY` is a number that the database gives.
-pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS];
+/// In order. `ID PRIMARY KEY` is a number that the database gives; lines that begin with `ON POSTGRESQL` are for that database alone.
+pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
 const ACCOUNTS: &str = "
@@ -299,4 +299,25 @@ CREATE INDEX replicas_being_deleted ON replicas (rse_id, updated) WHERE state = 
 /// The RSEs over which a request goes, as numbers with commas between them.
 const HOPS: &str = "
 ALTER TABLE requests ADD COLUMN hops TEXT;
+";
+
+/// Changes of an account's usage are rows of their own, so that two rules of one account need not wait for each other; they are added up
+/// later. The rows of the tables that are checked here no more are never deleted, and whoever refers to one has just read it: a check for
+/// each lock and replica costs PostgreSQL as much as the row itself.
+const COUNTERS: &str = "
+CREATE TABLE usage_changes (
+    change_id ID PRIMARY KEY,
+    account   TEXT NOT NULL,
+    rse_id    BIGINT NOT NULL,
+    bytes     BIGINT NOT NULL,
+    files     BIGINT NOT NULL
+);
+CREATE INDEX usage_changes_of ON usage_changes (account);
+ON POSTGRESQL ALTER TABLE dids DROP CONSTRAINT dids_scope_fkey, DROP CONSTRAINT dids_account_fkey;
+ON POSTGRESQL ALTER TABLE contents DROP CONSTRAINT contents_parent_fkey, DROP CONSTRAINT contents_child_fkey;
+ON POSTGRESQL ALTER TABLE replicas DROP CONSTRAINT replicas_did_id_fkey, DROP CONSTRAINT replicas_rse_id_fkey;
+ON POSTGRESQL ALTER TABLE rules DROP CONSTRAINT rules_did_id_fkey, DROP CONSTRAINT rules_account_fkey;
+ON POSTGRESQL ALTER TABLE rule_units DROP CONSTRAINT rule_units_rule_id_fkey, DROP CONSTRAINT rule_units_unit_fkey;
+ON POSTGRESQL ALTER TABLE rule_units DROP CONSTRAINT rule_units_rse_id_fkey;
+ON POSTGRESQL ALTER TABLE locks DROP CONSTRAINT locks_rule_id_fkey, DROP CONSTRAINT locks_did_id_fkey, DROP CONSTRAINT locks_rse_id_fkey;
 ";

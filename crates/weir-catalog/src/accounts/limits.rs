@@ -44,7 +44,9 @@ pub struct Usage {
 
 /// The usage of an account, by RSE.
 pub fn usage(session: &mut dyn Session, account: &AccountName) -> Result<BTreeMap<RseId, Usage>, StoreError> {
-    let text = "SELECT rse_id, bytes, files FROM account_usage WHERE account = $1";
+    let text = "SELECT rse_id, CAST(sum(bytes) AS BIGINT), CAST(sum(files) AS BIGINT) FROM (
+        SELECT rse_id, bytes, files FROM account_usage WHERE account = $1
+        UNION ALL SELECT rse_id, bytes, files FROM usage_changes WHERE account = $1) AS u GROUP BY rse_id";
     let rows = session.query(text, &values![account.as_str()])?;
     let usage = |row: &crate::database::Row| {
         let (bytes, files) = (row.size(1)?, row.size(2)?);
@@ -59,10 +61,31 @@ pub(crate) fn add_usage(
     account: &AccountName,
     increments: &BTreeMap<RseId, (i64, i64)>,
 ) -> Result<(), StoreError> {
+    let text = "INSERT INTO usage_changes (account, rse_id, bytes, files) VALUES ($1, $2, $3, $4)";
+    let row = |(rse, (bytes, files)): (&RseId, &(i64, i64))| values![account.as_str(), rse.0, *bytes, *files].to_vec();
+    session.execute_later(text, increments.iter().map(row).collect())
+}
+
+/// Adds changes of usage up, at most so many; whether there may be more.
+///
+/// # Errors
+/// The database fails.
+pub(crate) fn add_up(session: &mut dyn Session, limit: u64) -> Result<bool, StoreError> {
+    let text =
+        "DELETE FROM usage_changes WHERE change_id IN (SELECT change_id FROM usage_changes ORDER BY change_id LIMIT $1)
+        RETURNING account, rse_id, bytes, files";
+    let mut sums = BTreeMap::<(String, u64), (i64, i64)>::new();
+    let changes = session.query(text, &values![limit])?;
+    for row in &changes {
+        let sum = sums.entry((row.text(0)?.to_owned(), row.size(1)?)).or_default();
+        *sum = (sum.0 + row.int(2)?, sum.1 + row.int(3)?);
+    }
     let text = "INSERT INTO account_usage (account, rse_id, bytes, files) VALUES ($1, $2, $3, $4)
         ON CONFLICT (account, rse_id) DO UPDATE SET bytes = account_usage.bytes + excluded.bytes,
         files = account_usage.files + excluded.files";
-    let row = |(rse, (bytes, files)): (&RseId, &(i64, i64))| values![account.as_str(), rse.0, *bytes, *files].to_vec();
-    let rows = increments.iter().map(row).collect::<Vec<_>>();
-    session.execute_many(text, &rows).map(drop)
+    let row = |((account, rse), (bytes, files)): (&(String, u64), &(i64, i64))| {
+        values![account.as_str(), *rse, *bytes, *files].to_vec()
+    };
+    session.execute_later(text, sums.iter().map(row).collect())?;
+    Ok(changes.len() as u64 == limit)
 }

@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use tokio_postgres::types::{ToSql, Type};
-use weir_store::StoreError;
+use tokio_postgres::types::Type;
+use weir_store::{StoreError, postgres::Owned};
 
 use super::Value;
 
@@ -95,11 +95,11 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// The columns of rows, as arrays of these types.
-pub(super) fn arrays(many: &[Vec<Value>], types: &[Type]) -> Result<Vec<Box<dyn ToSql + Sync + Send>>, StoreError> {
+pub(super) fn arrays(many: &[Vec<Value>], types: &[Type]) -> Result<Vec<Owned>, StoreError> {
     let array = |(at, ty): (usize, &Type)| {
         let values = many.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));
         let wrong = |value: &Value| StoreError::Broken(format!("{value:?} is no value of the type {ty}").into());
-        Ok::<Box<dyn ToSql + Sync + Send>, StoreError>(match *ty {
+        Ok::<Owned, StoreError>(match *ty {
             Type::INT8 => Box::new(
                 column(values, |value| match value {
                     Value::Int(number) => Some(*number),

@@ -16,6 +16,9 @@ use weir_store::StoreError;
 pub(crate) use value::values;
 pub use value::{Row, Value};
 
+/// Begins a line of a migration that is not for SQLite.
+const POSTGRESQL_ONLY: &str = "ON POSTGRESQL ";
+
 /// A database that is open. Cloning it is cheap.
 #[derive(Debug, Clone)]
 pub struct Database {
@@ -46,6 +49,10 @@ pub trait Session {
 
     /// Executes a statement for each of many values: how many rows it changed in all.
     fn execute_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<u64, StoreError>;
+
+    /// The same where nobody needs the number: at the latest at the end of the transaction, before each statement that comes after it.
+    /// Its error may be that of a later statement.
+    fn execute_later(&mut self, text: &str, many: Vec<Vec<Value>>) -> Result<(), StoreError>;
 
     /// The only row, if there is one.
     fn row(&mut self, text: &str, values: &[Value]) -> Result<Option<Row>, StoreError> {

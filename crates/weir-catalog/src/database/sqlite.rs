@@ -188,6 +188,10 @@ impl Session for Connected<'_> {
         }
         Ok(n_rows)
     }
+
+    fn execute_later(&mut self, text: &str, many: Vec<Vec<Value>>) -> Result<(), StoreError> {
+        self.execute_many(text, &many).map(drop)
+    }
 }
 
 fn rows_of(statement: &mut rusqlite::Statement<'_>, values: &[Value], rows: &mut Vec<Row>) -> Result<(), StoreError> {
@@ -226,6 +230,8 @@ impl super::Database {
 /// Tables as SQLite has them: `ID` is the type of a column whose numbers the database gives. It never gives one again: messages about a row
 /// that is gone must not be taken for another row's.
 fn schema(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with(super::POSTGRESQL_ONLY));
+    let text = lines.collect::<Vec<_>>().join("\n");
     text.replace("ID PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")
 }
 

@@ -80,7 +80,7 @@ pub fn add(
         ]
         .to_vec()
     };
-    session.execute_many(text, &files.iter().map(did).collect::<Vec<_>>())?;
+    session.execute_later(text, files.iter().map(did).collect())?;
     let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, path, created, updated)
         SELECT d.did_id, CAST($3 AS BIGINT), d.bytes, CAST($9 AS TEXT), 0, CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($5 AS BIGINT) FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.type = 'F'
         AND d.deleted IS NULL AND d.bytes = $6 AND (CAST($7 AS TEXT) IS NULL OR d.adler32 IS NULL OR d.adler32 = $7) AND (CAST($8 AS TEXT) IS NULL OR d.md5 IS NULL OR d.md5 = $8)
@@ -122,7 +122,7 @@ fn uploads(
         values![scope, name, rse.0, false, now, account.as_str()].to_vec()
     };
     let coming = files.iter().filter(|file| file.is_coming).map(row);
-    session.execute_many(text, &coming.collect::<Vec<_>>()).map(drop)
+    session.execute_later(text, coming.collect())
 }
 
 /// Refuses files of which one is not the same as a known one, or is given twice. Otherwise the RSE has some of them already.

@@ -31,7 +31,7 @@ fn wanted(grouping: Grouping) -> &'static str {
 /// Locks to make: file, RSE and size of the file, at most `$3`, in order.
 pub(super) fn missing(grouping: Grouping) -> String {
     format!(
-        "{BELOW}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, d.bytes FROM wanted w JOIN dids d ON d.did_id = w.file
+        "{BELOW}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, (SELECT d.bytes FROM dids d WHERE d.did_id = w.file) FROM wanted w
          WHERE NOT EXISTS (SELECT 1 FROM locks l WHERE l.rule_id = $1 AND l.did_id = w.file AND l.rse_id = w.rse)
          ORDER BY w.file, w.rse LIMIT $3",
         wanted(grouping)
@@ -54,24 +54,22 @@ pub(super) const HELD: &str = "SELECT l.did_id, l.rse_id, d.bytes FROM locks l J
 /// Units that have no RSEs yet, at most `$3`, in order.
 pub(super) fn unplaced(grouping: Grouping) -> String {
     let is_unit = match grouping {
-        Grouping::All => "d.did_id = $2",
+        Grouping::All => "b.id = $2",
         // A rule on a file has no dataset.
-        Grouping::Dataset => "(d.type = 'D' OR d.did_id = $2 AND d.type = 'F')",
-        Grouping::None => "d.type = 'F'",
+        Grouping::Dataset => {
+            "CASE (SELECT d.type FROM dids d WHERE d.did_id = b.id) WHEN 'D' THEN TRUE WHEN 'F' THEN b.id = $2 END"
+        }
+        Grouping::None => "(SELECT d.type FROM dids d WHERE d.did_id = b.id) = 'F'",
     };
     format!(
-        "{BELOW} SELECT d.did_id FROM below b JOIN dids d ON d.did_id = b.id WHERE {is_unit}
-         AND d.did_id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY d.did_id LIMIT $3"
+        "{BELOW} SELECT b.id FROM below b WHERE {is_unit}
+         AND b.id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY b.id LIMIT $3"
     )
 }
 
-/// The size of the files of a unit, which is `$1`.
-pub(super) const UNIT_SIZE: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
+/// The size of the files of a unit, which is `$1`, without an RSE; and by RSE the bytes that are there or on their way.
+pub(super) const UNIT: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
     UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
-    SELECT CAST(coalesce(sum(d.bytes), 0) AS BIGINT) FROM below b JOIN dids d ON d.did_id = b.id AND d.type = 'F'";
-
-/// The bytes of a unit, which is `$1`, that RSEs hold or that are on their way there.
-pub(super) const UNIT_HELD: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
-    UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
-    SELECT p.rse_id, CAST(sum(p.bytes) AS BIGINT) FROM below b JOIN replicas p ON p.did_id = b.id
-    WHERE p.state IN ('A', 'C') GROUP BY p.rse_id ORDER BY p.rse_id";
+    SELECT CAST(NULL AS BIGINT), CAST(coalesce(sum(d.bytes), 0) AS BIGINT) FROM below b JOIN dids d ON d.did_id = b.id AND d.type = 'F'
+    UNION ALL SELECT p.rse_id, CAST(sum(p.bytes) AS BIGINT) FROM below b JOIN replicas p ON p.did_id = b.id
+    WHERE p.state IN ('A', 'C') GROUP BY p.rse_id ORDER BY 1 NULLS FIRST";

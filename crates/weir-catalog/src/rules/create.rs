@@ -3,7 +3,7 @@
 use weir_rules::ids::{DidId, RuleId};
 use weir_store::StoreError;
 
-use super::{Wish, evaluate, placing};
+use super::{PART, Wish, evaluate, placing};
 use weir_service::time::Millis;
 
 use crate::{
@@ -63,7 +63,7 @@ pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, 
         Refusal::new(Class::DuplicateRule, message)
     };
     let id = rule_id(&made.ok_or_else(duplicate)?, 0)?;
-    placing::place(session, id, (new.did, wish), new.ignore_availability, now)?;
-    evaluate::part(session, id, now)?;
+    let placed = placing::place(session, id, (new.did, wish), new.ignore_availability, now)?;
+    evaluate::complete(session, id, (new.did, wish), placed as u64 == PART, now)?;
     Ok(id)
 }

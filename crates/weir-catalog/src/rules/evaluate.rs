@@ -8,7 +8,7 @@ use weir_rules::{
 };
 use weir_store::StoreError;
 
-use super::{PART, Rule, content, get_locked, placing, postpone};
+use super::{PART, Rule, Wish, content, get_locked, placing, postpone};
 use weir_service::time::Millis;
 
 use crate::{
@@ -76,24 +76,32 @@ pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progre
     let keys = values![id.0, rule.did.0, PART];
     let surplus = listed(session, &content::surplus(grouping), &keys)?;
     release(session, &rule, &surplus, now)?;
-    let missing = listed(session, &content::missing(grouping), &keys)?;
-    lock(session, &rule, &missing, now)?;
-    let is_full = [placed, surplus.len(), missing.len()].iter().any(|n| *n as u64 == PART);
-    if is_full {
-        return Ok(Progress::More);
-    }
-    settle(session, id, now)?;
-    if let Some(reason) = shortage {
+    let is_full = placed as u64 == PART || surplus.len() as u64 == PART;
+    let progress = complete(session, id, (rule.did, &rule.wish), is_full, now)?;
+    if let (Progress::Settled, Some(reason)) = (progress, shortage) {
         postpone(session, id, &reason, now + PAUSE)?;
     }
-    Ok(Progress::Settled)
+    Ok(progress)
 }
 
-/// All locks are made: the rule's state follows from them from here on.
-fn settle(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<(), StoreError> {
-    let text = "UPDATE rules SET evaluate_at = NULL, state = CASE WHEN state = 'I' THEN 'O' ELSE state END, updated = $2 WHERE rule_id = $1";
-    session.execute(text, &values![id.0, now])?;
-    places::count(session, id, Delta::default(), now)
+/// Makes locks that are missing, one part of them. `has_more`: there is more to do even if these are all.
+pub(super) fn complete(
+    session: &mut dyn Session,
+    id: RuleId,
+    (did, wish): (DidId, &Wish),
+    has_more: bool,
+    now: Millis,
+) -> Result<Progress, StoreError> {
+    let missing = listed(session, &content::missing(wish.grouping), &values![id.0, did.0, PART])?;
+    let delta = lock(session, (id, wish), &missing, now)?;
+    let has_more = has_more || missing.len() as u64 == PART;
+    if !has_more {
+        // All locks are made: the rule's state follows from them from here on.
+        let text = "UPDATE rules SET evaluate_at = NULL, state = CASE WHEN state = 'I' THEN 'O' ELSE state END WHERE rule_id = $1";
+        session.execute_later(text, vec![values![id.0].to_vec()])?;
+    }
+    places::count(session, id, delta, now)?;
+    Ok(if has_more { Progress::More } else { Progress::Settled })
 }
 
 /// The rule is over: its locks are released, and then it goes.
@@ -119,11 +127,11 @@ fn listed(session: &mut dyn Session, text: &str, keys: &[crate::database::Value]
     session.query(text, keys)?.iter().map(lock).collect()
 }
 
-fn terms(rule: &Rule) -> Terms<'_> {
+fn terms(wish: &Wish) -> Terms<'_> {
     Terms {
-        activity: &rule.wish.activity,
-        priority: rule.wish.priority,
-        account: rule.wish.account.as_str(),
+        activity: &wish.activity,
+        priority: wish.priority,
+        account: wish.account.as_str(),
     }
 }
 
@@ -137,18 +145,24 @@ fn usage(locks: &[Lock], sign: i64) -> BTreeMap<RseId, (i64, i64)> {
     usage
 }
 
-fn lock(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> Result<(), StoreError> {
+/// Makes locks: the change of the rule's counters.
+fn lock(
+    session: &mut dyn Session,
+    (rule, wish): (RuleId, &Wish),
+    locks: &[Lock],
+    now: Millis,
+) -> Result<Delta, StoreError> {
+    let mut delta = Delta::default();
     if locks.is_empty() {
-        return Ok(());
+        return Ok(delta);
     }
     let all = locks.iter().map(|(at, _)| *at).collect::<Vec<_>>();
     // A row for each place, so that two rules that want the same file at the same RSE meet at it.
     let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, created, updated) VALUES ($1, $2, $3, 'C', 0, $4, $4)
         ON CONFLICT (did_id, rse_id) DO NOTHING";
     let row = |((file, rse), bytes): &Lock| values![file.0, rse.0, *bytes, now].to_vec();
-    session.execute_many(text, &locks.iter().map(row).collect::<Vec<_>>())?;
+    session.execute_later(text, locks.iter().map(row).collect())?;
     let before = places::read(session, &all)?;
-    let mut delta = Delta::default();
     let change = |(at, before): (&At, &Place)| {
         let after = Place::locked(Some(*before));
         *delta.of(after.lock_state()) += 1;
@@ -159,12 +173,12 @@ fn lock(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> 
         }
     };
     let changes = before.iter().map(change).collect::<Vec<_>>();
-    places::write(session, &changes, terms(rule), now)?;
+    places::write(session, &changes, terms(wish), now)?;
     let text = "INSERT INTO locks (rule_id, did_id, rse_id) VALUES ($1, $2, $3)";
-    let rows = all.iter().map(|(file, rse)| values![rule.id.0, file.0, rse.0].to_vec());
-    session.execute_many(text, &rows.collect::<Vec<_>>())?;
-    add_usage(session, &rule.wish.account, &usage(locks, 1))?;
-    places::count(session, rule.id, delta, now)
+    let rows = all.iter().map(|(file, rse)| values![rule.0, file.0, rse.0].to_vec());
+    session.execute_later(text, rows.collect())?;
+    add_usage(session, &wish.account, &usage(locks, 1))?;
+    Ok(delta)
 }
 
 fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> Result<(), StoreError> {
@@ -175,7 +189,7 @@ fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) 
     let before = places::read(session, &all)?;
     let text = "DELETE FROM locks WHERE rule_id = $1 AND did_id = $2 AND rse_id = $3";
     let rows = all.iter().map(|(file, rse)| values![rule.id.0, file.0, rse.0].to_vec());
-    session.execute_many(text, &rows.collect::<Vec<_>>())?;
+    session.execute_later(text, rows.collect())?;
     let on = ReleaseTerms {
         now: timestamp(now),
         purge: rule.wish.purge,
@@ -191,7 +205,7 @@ fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) 
         }
     };
     let changes = before.iter().map(change).collect::<Vec<_>>();
-    places::write(session, &changes, terms(rule), now)?;
+    places::write(session, &changes, terms(&rule.wish), now)?;
     add_usage(session, &rule.wish.account, &usage(locks, -1))?;
     places::count(session, rule.id, delta, now)
 }

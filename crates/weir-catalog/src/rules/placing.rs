@@ -1,5 +1,7 @@
 //! Places units of rules on RSEs.
 
+use std::collections::BTreeMap;
+
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
     placement::{Candidate, Placement, Shortage, Unit, Weight},
@@ -12,7 +14,7 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts,
-    database::{Session, values},
+    database::{Row, Session, values},
     refusal::{Class, Refusal},
     rses::{self, Described, rse_id},
 };
@@ -47,28 +49,35 @@ pub(super) fn place(
     let mut placement =
         Placement::new(candidates, wish.copies as usize, seed).map_err(|shortage| refusal(&shortage))?;
     let mut chosen = Vec::new();
-    for unit in &units {
-        let described = described(session, *unit)?;
+    for (unit, described) in units.iter().zip(described(session, &units)?) {
         let rses = placement.place(&described).map_err(|shortage| refusal(&shortage))?;
         chosen.extend(rses.iter().map(|rse| values![id.0, *unit, rse.0].to_vec()));
     }
     let text = "INSERT INTO rule_units (rule_id, unit, rse_id) VALUES ($1, $2, $3)";
-    session.execute_many(text, &chosen)?;
+    session.execute_later(text, chosen)?;
     Ok(units.len())
 }
 
-fn described(session: &mut dyn Session, unit: u64) -> Result<Unit, StoreError> {
-    let size = session.row(content::UNIT_SIZE, &values![unit])?;
-    let held = session.query(content::UNIT_HELD, &values![unit])?;
-    let held = held.iter().map(|row| Ok((rse_id(row, 0)?, Bytes(row.size(1)?))));
-    Ok(Unit {
-        bytes: Bytes(size.map_or(Ok(0), |row| row.size(0))?),
-        held: held.collect::<Result<_, StoreError>>()?,
-    })
+fn described(session: &mut dyn Session, units: &[u64]) -> Result<Vec<Unit>, StoreError> {
+    let keys = units.iter().map(|unit| values![*unit].to_vec()).collect::<Vec<_>>();
+    let mut described = Vec::<Unit>::with_capacity(units.len());
+    for row in session.query_many(content::UNIT, &keys)? {
+        let bytes = Bytes(row.size(1)?);
+        // A unit begins with its size.
+        match (row.optional(0, rse_id)?, described.last_mut()) {
+            (Some(rse), Some(unit)) => unit.held.push((rse, bytes)),
+            _ => described.push(Unit {
+                bytes,
+                held: Vec::new(),
+            }),
+        }
+    }
+    Ok(described)
 }
 
 fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Result<Vec<Candidate>, StoreError> {
     let is_admin = accounts::is_admin(session, &wish.account)?;
+    let rooms = rooms(session, rses)?;
     let limits = accounts::limits::of(session, &wish.account)?;
     let usage = accounts::limits::usage(session, &wish.account)?;
     let mut candidates = Vec::new();
@@ -94,28 +103,29 @@ fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Res
             rse: id,
             weight,
             quota_left: (!is_admin).then_some(Bytes(left)),
-            room: room(session, id)?,
+            room: rooms.get(&id).copied(),
         });
     }
     Ok(candidates)
 }
 
-/// The bytes that still fit into an RSE: free by its own report, without those that are on their way, and above its `MinFreeSpace`.
-fn room(session: &mut dyn Session, rse: RseId) -> Result<Option<Bytes>, StoreError> {
-    let reported = rses::space::usage(session, rse)?;
-    let Some(free) = reported
+/// The bytes that still fit into RSEs: free by their own reports, without those that are on their way, and above their `MinFreeSpace`. RSEs
+/// that do not report are not among them.
+fn rooms(session: &mut dyn Session, rses: &[Described]) -> Result<BTreeMap<RseId, Bytes>, StoreError> {
+    let text = "SELECT u.rse_id, u.free, (SELECT value FROM rse_limits l WHERE l.rse_id = u.rse_id AND l.name = 'MinFreeSpace'),
+        (SELECT CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM replicas p WHERE p.rse_id = u.rse_id AND p.state = 'C')
+        FROM rse_usage u WHERE u.rse_id = $1 AND u.source = 'storage' AND u.free IS NOT NULL";
+    let keys = rses
         .iter()
-        .find(|one| one.source == "storage")
-        .and_then(|one| one.free)
-    else {
-        return Ok(None);
+        .map(|one| values![one.rse.id.0].to_vec())
+        .collect::<Vec<_>>();
+    let room = |row: &Row| {
+        let reserved = row.optional(2, Row::int)?.unwrap_or_default();
+        let reserved = u64::try_from(reserved).unwrap_or_default();
+        let left = row.size(1)?.saturating_sub(reserved).saturating_sub(row.size(3)?);
+        Ok((rse_id(row, 0)?, Bytes(left)))
     };
-    let limits = rses::space::limits(session, rse)?;
-    let reserved = limits.iter().find(|(name, _)| name == "MinFreeSpace");
-    let reserved = reserved.map_or(0, |(_, bytes)| u64::try_from(*bytes).unwrap_or_default());
-    let text = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM replicas WHERE rse_id = $1 AND state = 'C'";
-    let coming = session.row(text, &values![rse.0])?.map_or(Ok(0), |row| row.size(0))?;
-    Ok(Some(Bytes(free.saturating_sub(reserved).saturating_sub(coming))))
+    session.query_many(text, &keys)?.iter().map(room).collect()
 }
 
 fn refusal(shortage: &Shortage) -> Refusal {

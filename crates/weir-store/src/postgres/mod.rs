@@ -4,6 +4,7 @@
 //! database may come and go.
 
 mod address;
+mod ahead;
 mod connect;
 mod election;
 mod leases;
@@ -18,6 +19,7 @@ mod wait;
 mod watch;
 
 pub use address::Address;
+pub use ahead::Owned;
 pub use connect::Connector;
 pub use election::{Election, Leadership, Process, TERM};
 pub use leases::Leases;

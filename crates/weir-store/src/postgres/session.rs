@@ -2,13 +2,20 @@
 
 use std::{
     collections::HashMap,
+    future::poll_fn,
+    mem,
+    pin::pin,
     sync::{Arc, Condvar, Mutex, PoisonError},
+    task::Poll,
     time::Duration,
 };
+
+use futures_util::future::try_join;
 
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
 use super::{
+    ahead::{Ahead, Owned},
     connect::{Carrier, Connector},
     wait::wait,
 };
@@ -52,6 +59,7 @@ const STATEMENTS_MAX: usize = 512;
 pub struct Session {
     client: Client,
     statements: HashMap<String, Statement>,
+    ahead: Ahead,
     patience: Duration,
     _carrier: Carrier,
 }
@@ -63,9 +71,10 @@ impl Session {
     /// The database is not reached within `patience`, or lets nobody in.
     pub fn open(connector: &Connector, purpose: Purpose, patience: Duration) -> Result<Self, StoreError> {
         let (client, carrier) = connector.connect(patience)?;
-        let session = Self {
+        let mut session = Self {
             client,
             statements: HashMap::new(),
+            ahead: Ahead::default(),
             patience,
             _carrier: carrier,
         };
@@ -80,16 +89,38 @@ impl Session {
     }
 
     /// For what has no method here: see [`wait`].
-    pub fn client(&self) -> &Client {
-        &self.client
+    ///
+    /// # Errors
+    /// As [`Self::run`], of statements that were to be executed later.
+    pub fn client(&mut self) -> Result<&Client, StoreError> {
+        if self.ahead.begins() || self.ahead.n_statements() > 0 {
+            self.flush()?;
+        }
+        Ok(&self.client)
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let ahead = mem::take(&mut self.ahead);
+        Ok(wait(ahead.sent(&self.client), self.patience)??)
+    }
+
+    /// Waits for an answer, after those to what was to be sent before.
+    fn answer<T>(
+        &mut self,
+        answer: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        let ahead = mem::take(&mut self.ahead);
+        let both = try_join(ahead.sent(&self.client), answer(&self.client));
+        let ((), answer) = wait(both, self.patience)??;
+        Ok(answer)
     }
 
     /// Runs statements without values.
     ///
     /// # Errors
     /// The database refuses one, or gives no answer in time.
-    pub fn run(&self, text: &str) -> Result<(), StoreError> {
-        Ok(wait(self.client.batch_execute(text), self.patience)??)
+    pub fn run(&mut self, text: &str) -> Result<(), StoreError> {
+        self.answer(async |client| client.batch_execute(text).await)
     }
 
     /// Prepares a statement, once for each text.
@@ -115,7 +146,7 @@ impl Session {
     /// As [`Self::run`].
     pub fn query(&mut self, text: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(text)?;
-        Ok(wait(self.client.query(&statement, values), self.patience)??)
+        self.answer(async |client| client.query(&statement, values).await)
     }
 
     /// The only row, if there is one.
@@ -132,7 +163,20 @@ impl Session {
     /// As [`Self::run`].
     pub fn execute(&mut self, text: &str, values: Values<'_>) -> Result<u64, StoreError> {
         let statement = self.prepare(text)?;
-        Ok(wait(self.client.execute(&statement, values), self.patience)??)
+        self.answer(async |client| client.execute(&statement, values).await)
+    }
+
+    /// Executes a statement before the next one, or at the end of the transaction, without a wait of its own.
+    ///
+    /// # Errors
+    /// As [`Self::run`]. What the database says of the statement itself is the error of the next one, or of the transaction.
+    pub fn execute_later(&mut self, text: &str, values: Vec<Owned>) -> Result<(), StoreError> {
+        let statement = self.prepare(text)?;
+        self.ahead.push(statement, values);
+        if self.ahead.n_statements() == Ahead::MAX {
+            self.flush()?;
+        }
+        Ok(())
     }
 
     /// Does work in a transaction. The session is of no use any more if this fails with anything but what the work itself refused.
@@ -144,19 +188,48 @@ impl Session {
         begin: &str,
         work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.run(begin)?;
-        match work(self) {
-            Ok(done) => {
-                self.run("COMMIT")?;
-                Ok(done)
-            }
-            Err(error) => {
-                if !error.is_passing() {
+        self.ahead = Ahead::begin(begin);
+        let outcome = work(self);
+        let is_known = !self.ahead.begins();
+        match outcome {
+            // It did nothing.
+            Ok(_) | Err(_) if !is_known && self.ahead.n_statements() == 0 => self.ahead = Ahead::default(),
+            Ok(_) => self.run("COMMIT")?,
+            Err(ref error) => {
+                self.ahead = Ahead::default();
+                if is_known && !error.is_passing() {
                     self.run("ROLLBACK")?;
                 }
-                Err(error)
             }
         }
+        outcome
+    }
+
+    /// Reads in a transaction that sees one state of the database.
+    ///
+    /// # Errors
+    /// As [`Self::transaction`].
+    pub fn snapshot<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.ahead = Ahead::begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        let outcome = work(self);
+        if self.ahead.begins() {
+            self.ahead = Ahead::default();
+            return outcome;
+        }
+        let ended = self.end_soon();
+        outcome.and_then(|found| ended.map(|()| found))
+    }
+
+    /// Ends a transaction that changed nothing. Nobody waits for it: a later statement comes after it.
+    fn end_soon(&self) -> Result<(), StoreError> {
+        let mut end = pin!(self.client.batch_execute("ROLLBACK"));
+        let sent = poll_fn(|context| {
+            Poll::Ready(match end.as_mut().poll(context) {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => Ok(()),
+            })
+        });
+        Ok(wait(sent, self.patience)??)
     }
 }
 

@@ -233,6 +233,52 @@ fn a_piece_has_one_worker_and_a_frozen_one_applies_nothing() {
 }
 
 #[test]
+fn what_is_executed_later_is_done_in_order_or_not_at_all() {
+    if !wanted() {
+        return;
+    }
+    let toy = Toy::on(&Server::shared().database());
+    let number = |n: i32| vec![Box::new(n) as Owned];
+    let insert = "INSERT INTO later VALUES ($1)";
+    let count = "SELECT count(*) FROM later";
+    let counted = |session: &mut Session| Ok(session.row(count, &[])?.unwrap().get::<_, i64>(0));
+    toy.pool
+        .with(|session| session.run("CREATE TABLE later (n integer PRIMARY KEY)"))
+        .unwrap();
+    let transaction = |work: &dyn Fn(&mut Session) -> Result<i64, StoreError>| {
+        toy.pool.with(|session| session.transaction("BEGIN", work))
+    };
+    // More than wait at once; a query sees all that came before it.
+    let many = transaction(&|session| {
+        for n in 0..100 {
+            session.execute_later(insert, number(n))?;
+        }
+        counted(session)
+    });
+    assert_eq!(many.unwrap(), 100);
+    // Nothing but later statements: they are sent with the end of the transaction.
+    let alone = transaction(&|session| session.execute_later(insert, number(100)).map(|()| 0));
+    alone.unwrap();
+    assert_eq!(toy.pool.with(|session| session.snapshot(counted)).unwrap(), 101);
+    // One that fails is told at the end, and nothing stays.
+    let twice = transaction(&|session| {
+        session.execute_later(insert, number(200))?;
+        session.execute_later(insert, number(200)).map(|()| 0)
+    });
+    assert!(!twice.unwrap_err().is_passing());
+    // A refusal leaves nothing of what was to come.
+    let refused = transaction(&|session| {
+        session.execute_later(insert, number(300))?;
+        Err(StoreError::Deposed)
+    });
+    assert!(matches!(refused, Err(StoreError::Deposed)));
+    for _ in 0..3 {
+        assert_eq!(toy.pool.with(|session| session.snapshot(counted)).unwrap(), 101);
+    }
+    assert_eq!(transaction(&|_| Ok(7)).unwrap(), 7);
+}
+
+#[test]
 fn a_node_alone_has_a_long_term_that_others_see() {
     // A scheduler that believes to be alone would copy on without the database, and one that comes meanwhile copies the same.
     if !wanted() {

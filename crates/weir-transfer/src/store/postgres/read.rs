@@ -73,7 +73,7 @@ pub(super) fn jobs(session: &mut Session, filter: &JobFilter) -> Result<Vec<Job>
     let values = values.iter().map(AsRef::as_ref).collect::<Vec<_>>();
     // A filter that no index serves may have to look through everything: the database must not go on with it when nobody waits any more.
     session.run(LISTING_TIMEOUT)?;
-    let rows = wait(session.client().query(&text, &values), PATIENCE)??;
+    let rows = wait(session.client()?.query(&text, &values), PATIENCE)??;
     session.run("SET statement_timeout = 0")?;
     let mut jobs = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -323,7 +323,7 @@ fn stream(
     let text =
         format!("SELECT {LIVE} FROM files WHERE file_id BETWEEN $1 AND $2 AND finished IS NULL ORDER BY file_id");
     let statement = session.prepare(&text)?;
-    let rows = wait(session.client().query_raw(&statement, [first, last]), PATIENCE)??;
+    let rows = wait(session.client()?.query_raw(&statement, [first, last]), PATIENCE)??;
     let mut rows = pin!(rows);
     let mut current: Option<(i64, LiveJob)> = None;
     while let Some(row) = wait(rows.next(), PATIENCE)? {

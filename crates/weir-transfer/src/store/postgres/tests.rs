@@ -490,7 +490,7 @@ impl Bench {
     /// Rows like those of files, copied as text into a table without an index, one commit for all of these. Rows per second.
     pub(in crate::store) fn raw_copy(&self, jobs: &[crate::store::Submission]) -> f64 {
         use futures_util::SinkExt as _;
-        let session = self.server.session(&self.database);
+        let mut session = self.server.session(&self.database);
         let table = "CREATE TABLE raw (id bigint, a bigint, b bigint, source text, dest text, c text, d text, e text)";
         session.run(table).unwrap();
         let files = jobs.iter().flat_map(|job| &job.files);
@@ -505,7 +505,7 @@ impl Bench {
         let (start, mut n) = (Instant::now(), 0);
         while start.elapsed() < Duration::from_secs(4) {
             let copy = async {
-                let sink = session.client().copy_in("COPY raw FROM STDIN").await?;
+                let sink = session.client().unwrap().copy_in("COPY raw FROM STDIN").await?;
                 let mut sink = std::pin::pin!(sink);
                 sink.send(text.clone()).await?;
                 sink.finish().await

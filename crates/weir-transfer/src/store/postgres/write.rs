@@ -218,8 +218,9 @@ fn copy_files(
     tokens: &HashMap<TokenHash, i64>,
 ) -> Result<(), StoreError> {
     let statement = session.prepare(FILES)?;
+    let client = session.client()?;
     let copy = async {
-        let sink = session.client().copy_in(&statement).await?;
+        let sink = client.copy_in(&statement).await?;
         let writer = tokio_postgres::binary_copy::BinaryCopyInWriter::new(sink, &FILE_TYPES);
         let mut writer = std::pin::pin!(writer);
         for submission in submissions {

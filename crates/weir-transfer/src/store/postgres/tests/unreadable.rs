@@ -14,7 +14,7 @@ fn a_url_that_cannot_be_read_keeps_no_other_row_back() {
     let keeper = OnServer::new();
     let store = keeper.open();
     store.apply(&[submit(1, 1, 2)]).unwrap();
-    let session = Server::shared().session(&keeper.database.database);
+    let mut session = Server::shared().session(&keeper.database.database);
     session
         .run("UPDATE files SET source = 'srm://a/f' WHERE file_id = 1; INSERT INTO tape (file_id, pinned) VALUES (1, true), (2, true)")
         .unwrap();
