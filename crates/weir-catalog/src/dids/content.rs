@@ -119,34 +119,31 @@ pub fn detach(session: &mut dyn Session, parent: &Did, children: &[Did], now: Mi
     session.execute(text, &values![from.id.0, now]).map(drop)
 }
 
-/// The direct content of a collection, by scope and name: after this DID, and at most `limit`.
-pub fn page(
-    session: &mut dyn Session,
-    parent: DidId,
-    after: Option<&Did>,
-    limit: usize,
-) -> Result<Vec<Known>, StoreError> {
-    let text = format!(
-        "SELECT {COLUMNS} FROM contents c JOIN dids d ON d.did_id = c.child WHERE c.parent = $1 AND (d.scope, d.name) > ($2, $3)
-         ORDER BY d.scope, d.name LIMIT $4"
-    );
-    listed(session, &text, parent, (after, limit))
+/// The numbers of what is directly in a collection, in their order: after this one, and at most so many.
+pub fn children(session: &mut dyn Session, of: &Known, after: DidId, limit: usize) -> Result<Vec<DidId>, StoreError> {
+    let text = "SELECT child FROM contents WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3";
+    numbers(session, text, of, (after, limit))
 }
 
-/// The files in a collection, however deep, each once, by scope and name: after this one, and at most so many.
-pub fn files(
+/// The numbers of the files in a collection, however deep, each once, in their order: after this one, and at most so many.
+pub fn files(session: &mut dyn Session, of: &Known, after: DidId, limit: usize) -> Result<Vec<DidId>, StoreError> {
+    if of.kind == DidType::Dataset {
+        return children(session, of, after, limit);
+    }
+    let text = "WITH RECURSIVE below (id) AS (SELECT child FROM contents WHERE parent = $1
+        UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
+        SELECT b.id FROM below b WHERE b.id > $2 AND (SELECT d.type FROM dids d WHERE d.did_id = b.id) = 'F' ORDER BY b.id LIMIT $3";
+    numbers(session, text, of, (after, limit))
+}
+
+fn numbers(
     session: &mut dyn Session,
-    of: DidId,
-    after: Option<&Did>,
-    limit: usize,
-) -> Result<Vec<Known>, StoreError> {
-    let text = format!(
-        "WITH RECURSIVE below (id) AS (SELECT child FROM contents WHERE parent = $1
-         UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
-         SELECT {COLUMNS} FROM below b JOIN dids d ON d.did_id = b.id WHERE d.type = 'F' AND (d.scope, d.name) > ($2, $3)
-         ORDER BY d.scope, d.name LIMIT $4"
-    );
-    listed(session, &text, of, (after, limit))
+    text: &str,
+    of: &Known,
+    (after, limit): (DidId, usize),
+) -> Result<Vec<DidId>, StoreError> {
+    let rows = session.query(text, &values![of.id.0, after.0, limit as u64])?;
+    rows.iter().map(|row| row.size(0).map(DidId)).collect()
 }
 
 /// The collections that a DID is directly in, by scope and name.
@@ -173,17 +170,6 @@ pub fn ancestors(session: &mut dyn Session, files: &[DidId]) -> Result<HashMap<D
         all.entry(DidId(row.size(0)?)).or_default().push(did);
     }
     Ok(all)
-}
-
-fn listed(
-    session: &mut dyn Session,
-    text: &str,
-    of: DidId,
-    (after, limit): (Option<&Did>, usize),
-) -> Result<Vec<Known>, StoreError> {
-    let (scope, name) = after.map_or(("", ""), |did| (did.scope.as_str(), did.name.as_str()));
-    let values = values![of.0, scope, name, limit as u64];
-    session.query(text, &values)?.iter().map(known).collect()
 }
 
 /// How many files are in a collection, however deep, and their size.

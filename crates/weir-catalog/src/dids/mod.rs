@@ -188,10 +188,14 @@ pub fn by_id(session: &mut dyn Session, id: DidId) -> Result<Option<Known>, Stor
 
 /// DIDs by their numbers, without those that are deleted.
 pub fn by_number(session: &mut dyn Session, ids: &[DidId]) -> Result<HashMap<DidId, Known>, StoreError> {
+    let found = in_order(session, ids)?;
+    Ok(found.into_iter().map(|one| (one.id, one)).collect())
+}
+
+/// The same in the order of the numbers.
+pub fn in_order(session: &mut dyn Session, ids: &[DidId]) -> Result<Vec<Known>, StoreError> {
     let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.did_id = $1 AND d.deleted IS NULL");
-    let rows = session.query_many(&text, &numbers(ids))?;
-    let known = rows.iter().map(known).map(|one| one.map(|one| (one.id, one)));
-    known.collect()
+    session.query_many(&text, &numbers(ids))?.iter().map(known).collect()
 }
 
 /// DIDs as values of a statement.

@@ -130,7 +130,8 @@ async fn collections_take_what_fits(database: Database) {
     let read = |session: &mut dyn Session| {
         let (d1, d2) = (get(session, &did("mc:d1"))?, get(session, &did("mc:d2"))?);
         let f1 = get(session, &did("mc:f1"))?.id;
-        Ok((page(session, d1.id, None, 10)?, parents(session, f1)?, d2))
+        let content = children(session, &d1, DidId(0), 10)?;
+        Ok((in_order(session, &content)?, parents(session, f1)?, d2))
     };
     let (content, parents, d2) = database.read(read).await.unwrap();
     assert_eq!((names(&content), names(&parents)), (vec!["f1", "f2"], vec!["d1"]));
@@ -194,10 +195,11 @@ async fn deep_listings_have_each_file_once(database: Database) {
         assert_eq!(attempt(&database, attaching(parent, children)).await, None);
     }
     let read = |session: &mut dyn Session| {
-        let c1 = get(session, &did("mc:c1"))?.id;
-        let first = files(session, c1, None, 2)?;
-        let rest = files(session, c1, first.last().map(|file| &file.did), 2)?;
-        Ok((first, rest, size(session, c1)?))
+        let c1 = get(session, &did("mc:c1"))?;
+        let first = files(session, &c1, DidId(0), 2)?;
+        let rest = files(session, &c1, first[1], 2)?;
+        let [first, rest] = [in_order(session, &first)?, in_order(session, &rest)?];
+        Ok((first, rest, size(session, c1.id)?))
     };
     let (first, rest, size) = database.read(read).await.unwrap();
     assert_eq!(
@@ -221,9 +223,11 @@ async fn names_of_every_kind_are_kept(database: Database) {
         None
     );
     let read = |session: &mut dyn Session| {
-        let dataset = get(session, &did("mc:d"))?.id;
-        page(session, dataset, None, 9)
+        let dataset = get(session, &did("mc:d"))?;
+        let content = children(session, &dataset, DidId(0), 9)?;
+        in_order(session, &content)
     };
     let found = database.read(read).await.unwrap();
-    assert_eq!(names(&found), ["f\"%_\\", "f';DROP/**/TABLE/**/dids;--", "f/a+b", "f𝔘"]);
+    // In the order in which they were made.
+    assert_eq!(names(&found), ["f/a+b", "f';DROP/**/TABLE/**/dids;--", "f\"%_\\", "f𝔘"]);
 }

@@ -146,7 +146,7 @@ pub(crate) fn lines<T: Serialize>(rows: impl IntoIterator<Item = T>) -> Response
 }
 
 /// Rows that come page by page, after a first one. An error after that cuts the answer off, which the client notices.
-pub(crate) fn streamed<S>(first: String, rest: S) -> Response
+pub(crate) fn streamed<S>(kind: &'static str, first: String, rest: S) -> Response
 where
     S: Stream<Item = Result<String, StoreError>> + Send + 'static,
 {
@@ -154,22 +154,7 @@ where
     let body = Body::from_stream(first.chain(rest).inspect_err(|error| {
         tracing::error!(error = weir_auth::error_chain(error), "a listing was cut off");
     }));
-    (
-        StatusCode::OK,
-        [(header::CONTENT_TYPE, "application/x-json-stream")],
-        body,
-    )
-        .into_response()
-}
-
-/// Files as a metalink (RFC 5854), as Rucio's client reads it for downloads.
-pub(crate) fn metalink(files: &str) -> Response {
-    let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n";
-    typed(
-        StatusCode::OK,
-        "application/metalink4+xml",
-        format!("{head}{files}</metalink>\n"),
-    )
+    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
 const HTML: &str = "text/html; charset=utf-8";

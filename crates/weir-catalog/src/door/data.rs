@@ -13,9 +13,6 @@ use crate::{
     replicas::New,
 };
 
-/// Rows that one transaction reads for a stream.
-pub(super) const PAGE: usize = 1000;
-
 /// A DID from a path or a body.
 pub(super) fn did(scope: &str, name: &str) -> Result<Did, Failure> {
     let invalid = |error| {

@@ -1,21 +1,20 @@
 //! Files, datasets, containers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use axum::extract::{Path, Query};
-use futures_util::stream;
 use serde_json::{Value, json};
 use weir_model::catalog::{AccountName, Did, DidType};
-use weir_rules::ids::DidId;
 use weir_service::time::{self, Millis};
 use weir_store::StoreError;
 
 use super::{
-    Door, State,
-    answer::{Answer, Failure, created, date, done, json_answer, lines, streamed},
+    State,
+    answer::{Answer, Failure, created, date, done, json_answer, lines},
     body::{List, Object},
     caller::Caller,
-    data::{PAGE, did, did_of, may_change, new_replica},
+    data::{did, did_of, may_change, new_replica},
+    listing::listed,
 };
 use crate::{
     database::Session,
@@ -241,51 +240,26 @@ pub(crate) async fn get(
     })))
 }
 
-/// Reads a page of a listing: after this DID.
-type Page = fn(&mut dyn Session, DidId, Option<&Did>, usize) -> Result<Vec<Known>, StoreError>;
-
-/// Streams a listing of a DID page by page, so that the memory does not grow with it.
-async fn listing(door: State, did: Did, page: Page, row: fn(&Known) -> Value) -> Answer {
-    let of = move |session: &mut dyn Session| {
-        let id = dids::get(session, &did)?.id;
-        Ok((id, page(session, id, None, PAGE)?))
-    };
-    let (id, first) = door.database.read(of).await?;
-    let text = move |rows: &[Known]| rows.iter().map(|one| format!("{}\n", row(one))).collect::<String>();
-    let last = |rows: &[Known]| {
-        (rows.len() == PAGE)
-            .then(|| rows.last().map(|one| one.did.clone()))
-            .flatten()
-    };
-    let begin = (Arc::clone(&door.0), last(&first));
-    let rest = stream::try_unfold(begin, move |(door, after): (Arc<Door>, Option<Did>)| async move {
-        let Some(after) = after else { return Ok(None) };
-        let read = move |session: &mut dyn Session| page(session, id, Some(&after), PAGE);
-        let rows = door.database.read(read).await?;
-        let next = last(&rows);
-        Ok::<_, StoreError>(Some((text(&rows), (door, next))))
-    });
-    Ok(streamed(text(&first), rest))
-}
-
 /// `GET /dids/{scope}/{name}/dids`.
 pub(crate) async fn content(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
     let row = |one: &Known| {
-        json!({
+        let row = json!({
             "scope": one.did.scope, "name": one.did.name, "type": one.kind, "bytes": one.bytes, "adler32": one.adler32, "md5": one.md5,
-        })
+        });
+        format!("{row}\n")
     };
-    listing(door, did(&scope, &name)?, content::page, row).await
+    listed(door, did(&scope, &name)?, content::children, row).await
 }
 
 /// `GET /dids/{scope}/{name}/files`.
 pub(crate) async fn files(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
     let row = |one: &Known| {
-        json!({
+        let row = json!({
             "scope": one.did.scope, "name": one.did.name, "bytes": one.bytes, "adler32": one.adler32, "guid": null, "events": null,
-        })
+        });
+        format!("{row}\n")
     };
-    listing(door, did(&scope, &name)?, content::files, row).await
+    listed(door, did(&scope, &name)?, content::files, row).await
 }
 
 /// `GET /dids/{scope}/{name}/parents`.

@@ -9,6 +9,8 @@ mod caller;
 mod data;
 mod dids;
 mod identity;
+mod listing;
+mod located;
 mod metadata;
 mod replicas;
 mod requests;
@@ -172,7 +174,7 @@ fn of_data() -> Router<Arc<Door>> {
         .route("/dids/{scope}/{name}/meta", metadata.delete(metadata::remove))
         .route("/dids/{scope}/{name}/meta/{key}", post(metadata::set))
         .route("/replicas", post(replicas::add).put(replicas::set_states))
-        .route("/replicas/list", post(replicas::list_replicas))
+        .route("/replicas/list", post(located::list_replicas))
         .route("/replicas/{scope}/{name}/datasets", get(replicas::of_dataset))
         .route("/rses/{rse}/lfns2pfns", get(replicas::paths_of))
 }

@@ -16,7 +16,8 @@ use super::{
     Door, State,
     answer::{Answer, Failure, date, json_answer, streamed},
     caller::Caller,
-    data::{PAGE, did},
+    data::did,
+    listing::PAGE,
     rses as names,
 };
 use crate::{
@@ -170,7 +171,7 @@ async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> An
             .map(|row| (row.request, row.number));
         Ok::<_, StoreError>(Some((text, next.map(|next| (door, listing, next)))))
     });
-    Ok(streamed(String::new(), pages))
+    Ok(streamed("application/x-json-stream", String::new(), pages))
 }
 
 /// One end of the links that are asked for.

@@ -12,7 +12,7 @@ use super::{
     Door, State,
     answer::{Answer, Failure, streamed},
     caller::Caller,
-    data::PAGE,
+    listing::PAGE,
 };
 use crate::{
     accounts::scopes,
@@ -56,7 +56,7 @@ pub(crate) async fn search(
             Ok::<_, StoreError>(Some((text, next.map(|next| (door, search, Some(next))))))
         },
     );
-    Ok(streamed(String::new(), pages))
+    Ok(streamed("application/x-json-stream", String::new(), pages))
 }
 
 fn search_of(scope: &str, query: &HashMap<String, String>) -> Result<Search, Failure> {

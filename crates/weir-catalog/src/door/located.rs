@@ -1,0 +1,355 @@
+//! `POST /replicas/list`: where files are, for downloads.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use futures_util::stream;
+use http::{HeaderMap, header};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde_json::Value;
+use weir_model::catalog::{Did, DidType, ReplicaState, RseType};
+use weir_rules::ids::{DidId, RseId};
+use weir_store::StoreError;
+
+use super::{
+    Door, State,
+    answer::{Answer, Failure, streamed},
+    body::Object,
+    caller::Caller,
+    data::did_of,
+    listing::{FIRST, PAGE},
+};
+use crate::{
+    database::Session,
+    dids::{self, Known, content},
+    paths,
+    refusal::{Class, Refusal},
+    replicas::{self, Replica},
+    rses::{Described, list, protocols, protocols::Protocol},
+};
+
+/// Files of one answer, at most: beyond that a client asks for parts.
+const FILES_MAX: usize = 100_000;
+
+/// The filters of a listing.
+#[derive(Debug, Clone)]
+struct Wish {
+    dids: Vec<Did>,
+    schemes: Vec<String>,
+    expression: Option<String>,
+    all_states: bool,
+    ignore_availability: bool,
+    parents: bool,
+}
+
+fn wish(body: &Object) -> Result<Wish, Failure> {
+    let texts = |key: &str| {
+        let all = body.value(key).and_then(Value::as_array).into_iter().flatten();
+        all.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    Ok(Wish {
+        dids: body.list("dids")?.iter().map(did_of).collect::<Result<_, _>>()?,
+        schemes: texts("schemes"),
+        expression: body.text("rse_expression")?.map(str::to_owned),
+        all_states: body.flag("all_states")?.unwrap_or_default(),
+        ignore_availability: body.flag("ignore_availability")?.unwrap_or_default(),
+        parents: body.flag("resolve_parents")?.unwrap_or_default(),
+    })
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Lines,
+    /// Files as a metalink (RFC 5854), as Rucio's client reads it for downloads.
+    Metalink,
+}
+
+impl Form {
+    fn asked(headers: &HeaderMap) -> Self {
+        let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        match accepted {
+            Some(kinds) if kinds.contains("metalink4") => Self::Metalink,
+            _ => Self::Lines,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Lines => "application/x-json-stream",
+            Self::Metalink => "application/metalink4+xml",
+        }
+    }
+
+    fn head(self) -> &'static str {
+        match self {
+            Self::Lines => "",
+            Self::Metalink => {
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n"
+            }
+        }
+    }
+
+    fn tail(self) -> &'static str {
+        match self {
+            Self::Lines => "",
+            Self::Metalink => "</metalink>\n",
+        }
+    }
+}
+
+/// A listing that goes on.
+#[derive(Debug)]
+struct Listing {
+    wish: Wish,
+    form: Form,
+    rses: Rses,
+    files: Vec<DidId>,
+}
+
+/// `POST /replicas/list`. The files are those of the moment of the question, a page of them is read in one transaction.
+pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, body: Object) -> Answer {
+    let (wish, form) = (wish(&body)?, Form::asked(&headers));
+    let begin = move |session: &mut dyn Session| {
+        let listing = Listing {
+            wish: wish.clone(),
+            form,
+            rses: readable(session, &wish)?,
+            files: files(session, &wish.dids)?,
+        };
+        let first = listing.page(session, 0..FIRST.min(listing.files.len()))?;
+        Ok((first, listing))
+    };
+    let (first, listing) = door.database.read(begin).await?;
+    let begin = (Arc::clone(&door.0), Arc::new(listing), Some(FIRST));
+    let rest = stream::try_unfold(begin, |(door, listing, at): (Arc<Door>, Arc<Listing>, _)| async move {
+        let Some(at) = at else { return Ok(None) };
+        let end = listing.files.len().min(at + PAGE);
+        if at >= end {
+            return Ok(Some((listing.form.tail().to_owned(), (door, listing, None))));
+        }
+        let read = {
+            let listing = Arc::clone(&listing);
+            move |session: &mut dyn Session| listing.page(session, at..end)
+        };
+        let text = door.database.read(read).await?;
+        Ok::<_, StoreError>(Some((text, (door, listing, Some(end)))))
+    });
+    Ok(streamed(form.kind(), form.head().to_owned() + &first, rest))
+}
+
+/// The RSEs of a listing, with their protocols for reading.
+type Rses = BTreeMap<RseId, (Described, Vec<Protocol>)>;
+
+fn readable(session: &mut dyn Session, wish: &Wish) -> Result<Rses, StoreError> {
+    let all = match &wish.expression {
+        Some(expression) => crate::rses::matching(session, expression)?,
+        None => list(session)?,
+    };
+    let wanted = all
+        .into_iter()
+        .filter(|one| wish.ignore_availability || one.rse.traits.can_read);
+    let mut rses = Rses::new();
+    for one in wanted {
+        let mut protocols = protocols::of(session, one.rse.id)?;
+        protocols.retain(|one| {
+            one.priorities.wan_read.is_some()
+                && (wish.schemes.is_empty() || wish.schemes.contains(&one.endpoint.scheme))
+        });
+        protocols.sort_by_key(|one| one.priorities.wan_read);
+        rses.insert(one.rse.id, (one, protocols));
+    }
+    Ok(rses)
+}
+
+/// The files of the DIDs, each once; those that are not known are left out, as in Rucio.
+fn files(session: &mut dyn Session, dids: &[Did]) -> Result<Vec<DidId>, StoreError> {
+    let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
+    for did in dids {
+        let known = match dids::get(session, did) {
+            Ok(known) => known,
+            Err(error) if error.refusal::<Refusal>().is_some() => continue,
+            Err(error) => return Err(error),
+        };
+        let all = match known.kind {
+            DidType::File => vec![known.id],
+            _ => content::files(session, &known, DidId(0), FILES_MAX + 1)?,
+        };
+        files.extend(all.into_iter().filter(|file| dids.len() == 1 || seen.insert(*file)));
+        if files.len() > FILES_MAX {
+            let message = format!("these DIDs have more than {FILES_MAX} files; ask for parts of them");
+            return Err(Refusal::new(Class::TooManyFiles, message).into());
+        }
+    }
+    Ok(files)
+}
+
+impl Listing {
+    fn page(&self, session: &mut dyn Session, part: std::ops::Range<usize>) -> Result<String, StoreError> {
+        let files = dids::in_order(session, &self.files[part])?;
+        let ids = files.iter().map(|file| file.id).collect::<Vec<_>>();
+        let mut parents = if self.wish.parents {
+            content::ancestors(session, &ids)?
+        } else {
+            HashMap::new()
+        };
+        let mut by_file = HashMap::<_, Vec<Replica>>::new();
+        for replica in replicas::of(session, &ids)? {
+            if self.wish.all_states || replica.state == ReplicaState::Available {
+                by_file.entry(replica.file).or_default().push(replica);
+            }
+        }
+        let mut text = String::new();
+        for file in files {
+            let located = Located {
+                places: self.places(&file, by_file.remove(&file.id).unwrap_or_default()),
+                parents: (self.wish.parents).then(|| parents.remove(&file.id).unwrap_or_default()),
+                file,
+            };
+            match self.form {
+                Form::Metalink => text.push_str(&located.as_metalink()),
+                Form::Lines => {
+                    let line = serde_json::to_string(&located);
+                    text.push_str(&line.map_err(|error| StoreError::Broken(error.into()))?);
+                    text.push('\n');
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn places(&self, file: &Known, replicas: Vec<Replica>) -> Vec<(Replica, Vec<String>)> {
+        let mut hashed = None;
+        let place = |replica: Replica| {
+            let (_, protocols) = self.rses.get(&replica.rse)?;
+            let path = match &replica.path {
+                Some(path) => path,
+                None => &*hashed.get_or_insert_with(|| paths::hashed(&file.did)),
+            };
+            let urls = protocols.iter().map(|protocol| paths::url(protocol, path)).collect();
+            Some((replica, urls))
+        };
+        replicas.into_iter().filter_map(place).collect()
+    }
+}
+
+/// A file with its replicas, and their URLs.
+#[derive(Debug)]
+struct Located {
+    file: Known,
+    places: Vec<(Replica, Vec<String>)>,
+    /// The collections that it is in, if they are asked for.
+    parents: Option<Vec<Did>>,
+}
+
+impl Located {
+    /// Priorities count up over all URLs of a file.
+    fn numbered(&self) -> impl Iterator<Item = (&Replica, &str, usize)> {
+        let urls = self
+            .places
+            .iter()
+            .flat_map(|(one, urls)| urls.iter().map(move |url| (one, url.as_str())));
+        urls.enumerate().map(|(at, (one, url))| (one, url, at + 1))
+    }
+}
+
+/// What a client is told of a URL.
+#[derive(Serialize)]
+struct Url<'a> {
+    rse: &'a str,
+    rse_id: &'a str,
+    r#type: RseType,
+    volatile: bool,
+    domain: &'a str,
+    priority: usize,
+    client_extract: bool,
+}
+
+/// An object whose fields come one by one.
+struct Fields<T>(T);
+
+impl<K: Serialize, V: Serialize, T: Iterator<Item = (K, V)> + Clone> Serialize for Fields<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.clone())
+    }
+}
+
+impl Serialize for Located {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let url = |(one, url, priority)| {
+            let one: &Replica = one;
+            let about = Url {
+                rse: one.rse_name.as_str(),
+                rse_id: &one.rse_uid,
+                r#type: one.rse_type,
+                volatile: one.is_volatile,
+                domain: "wan",
+                priority,
+                client_extract: false,
+            };
+            (url, about)
+        };
+        let urls = self.numbered().map(url).collect::<Vec<(&str, Url<'_>)>>();
+        let rses = self.places.iter().map(|(one, urls)| (one.rse_name.as_str(), urls));
+        let states = self.places.iter().map(|(one, _)| (one.rse_name.as_str(), one.state));
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("scope", &self.file.did.scope)?;
+        map.serialize_entry("name", &self.file.did.name)?;
+        map.serialize_entry("bytes", &self.file.bytes)?;
+        map.serialize_entry("md5", &self.file.md5)?;
+        map.serialize_entry("adler32", &self.file.adler32)?;
+        map.serialize_entry("pfns", &Fields(urls.iter().map(|(url, about)| (url, about))))?;
+        map.serialize_entry("rses", &Fields(rses))?;
+        map.serialize_entry("states", &Fields(states))?;
+        if let Some(parents) = &self.parents {
+            map.serialize_entry("parents", &parents.iter().map(Did::to_string).collect::<Vec<_>>())?;
+        }
+        map.end()
+    }
+}
+
+/// Text of XML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+impl Located {
+    fn as_metalink(&self) -> String {
+        let file = &self.file;
+        let (did, name) = (escaped(&file.did.to_string()), escaped(file.did.name.as_str()));
+        let sum = |(kind, sum): (&str, &Option<String>)| {
+            let sum = sum.as_ref()?;
+            Some(format!("  <hash type=\"{kind}\">{}</hash>\n", escaped(sum)))
+        };
+        let sums = [("adler32", &file.adler32), ("md5", &file.md5)]
+            .into_iter()
+            .filter_map(sum);
+        let url = |(one, url, priority): (&Replica, &str, usize)| {
+            format!(
+                "  <url location=\"{}\" domain=\"wan\" priority=\"{priority}\" client_extract=\"false\">{}</url>\n",
+                one.rse_name,
+                escaped(url)
+            )
+        };
+        let parents = match self.parents.as_deref().unwrap_or_default() {
+            [] => String::new(),
+            all => {
+                let all = all
+                    .iter()
+                    .map(|one| format!("   <did>{}</did>\n", escaped(&one.to_string())));
+                format!("  <parents>\n{}  </parents>\n", all.collect::<String>())
+            }
+        };
+        let (sums, urls) = (sums.collect::<String>(), self.numbered().map(url).collect::<String>());
+        let bytes = file.bytes.unwrap_or_default();
+        format!(
+            " <file name=\"{name}\">\n{parents}  <identity>{did}</identity>\n{sums}  <size>{bytes}</size>\n  \
+             <glfn name=\"/generic/rucio/{did}\"></glfn>\n{urls} </file>\n"
+        )
+    }
+}
