@@ -5,9 +5,26 @@
 
 use weir_model::catalog::Grouping;
 
-/// The DIDs below the rule's DID, that one too.
-const BELOW: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($2 AS BIGINT)
-    UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)";
+/// The DIDs below the rule's DID, that one too; where units are datasets, the files in them are not needed.
+fn below(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::All | Grouping::None => {
+            "WITH RECURSIVE below (id) AS (SELECT CAST($2 AS BIGINT)
+             UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)"
+        }
+        Grouping::Dataset => {
+            "WITH RECURSIVE below (id) AS (SELECT CAST($2 AS BIGINT)
+             UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id
+             WHERE (SELECT p.type FROM dids p WHERE p.did_id = b.id) = 'C')"
+        }
+    }
+}
+
+/// The lock is there already.
+const IS_MADE: &str = "SELECT 1 FROM locks l WHERE l.rule_id = $1 AND l.did_id = w.file AND l.rse_id = w.rse";
+
+/// The size of the file of a lock.
+const SIZE: &str = "SELECT d.bytes FROM dids d WHERE d.did_id = w.file";
 
 /// The locks that should be: file and RSE.
 fn wanted(grouping: Grouping) -> &'static str {
@@ -31,18 +48,33 @@ fn wanted(grouping: Grouping) -> &'static str {
 /// Locks to make: file, RSE and size of the file, at most `$3`, in order.
 pub(super) fn missing(grouping: Grouping) -> String {
     format!(
-        "{BELOW}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, (SELECT d.bytes FROM dids d WHERE d.did_id = w.file) FROM wanted w
-         WHERE NOT EXISTS (SELECT 1 FROM locks l WHERE l.rule_id = $1 AND l.did_id = w.file AND l.rse_id = w.rse)
+        "{}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, ({SIZE}) FROM wanted w WHERE NOT EXISTS ({IS_MADE})
          ORDER BY w.file, w.rse LIMIT $3",
+        below(grouping),
         wanted(grouping)
     )
 }
 
+/// The locks of file `$4` and of files after it that should be, at most `$3`, in order, and whether each is there: what was looked through before is
+/// not looked through again.
+pub(super) fn onward(grouping: Grouping) -> String {
+    format!(
+        "{}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, ({SIZE}), EXISTS ({IS_MADE}) FROM (SELECT file, rse FROM wanted
+         WHERE file >= $4 ORDER BY file, rse LIMIT $3) AS w ORDER BY w.file, w.rse",
+        below(grouping),
+        wanted(grouping)
+    )
+}
+
+/// The last file that has a lock.
+pub(super) const LAST: &str = "SELECT max(did_id) FROM locks WHERE rule_id = $1";
+
 /// Locks to release: file, RSE and size of the file, at most `$3`, in order.
 pub(super) fn surplus(grouping: Grouping) -> String {
     format!(
-        "{BELOW}, wanted (file, rse) AS ({}) SELECT l.did_id, l.rse_id, d.bytes FROM locks l JOIN dids d ON d.did_id = l.did_id
+        "{}, wanted (file, rse) AS ({}) SELECT l.did_id, l.rse_id, d.bytes FROM locks l JOIN dids d ON d.did_id = l.did_id
          WHERE l.rule_id = $1 AND (l.did_id, l.rse_id) NOT IN (SELECT file, rse FROM wanted) ORDER BY 1, 2 LIMIT $3",
+        below(grouping),
         wanted(grouping)
     )
 }
@@ -62,8 +94,9 @@ pub(super) fn unplaced(grouping: Grouping) -> String {
         Grouping::None => "(SELECT d.type FROM dids d WHERE d.did_id = b.id) = 'F'",
     };
     format!(
-        "{BELOW} SELECT b.id FROM below b WHERE {is_unit}
-         AND b.id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY b.id LIMIT $3"
+        "{} SELECT b.id FROM below b WHERE {is_unit}
+         AND b.id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY b.id LIMIT $3",
+        below(grouping)
     )
 }
 

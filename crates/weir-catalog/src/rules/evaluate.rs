@@ -73,8 +73,10 @@ pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progre
         },
     };
     let grouping = rule.wish.grouping;
-    let keys = values![id.0, rule.did.0, PART];
-    let surplus = listed(session, &content::surplus(grouping), &keys)?;
+    if onward(session, &rule, now)? {
+        return Ok(Progress::More);
+    }
+    let surplus = listed(session, &content::surplus(grouping), &values![id.0, rule.did.0, PART])?;
     release(session, &rule, &surplus, now)?;
     let is_full = placed as u64 == PART || surplus.len() as u64 == PART;
     let progress = complete(session, id, (rule.did, &rule.wish), is_full, now)?;
@@ -82,6 +84,26 @@ pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progre
         postpone(session, id, &reason, now + PAUSE)?;
     }
     Ok(progress)
+}
+
+/// Makes a part of the locks on files after the last one that has some; whether there may be more. A rule that has no lock yet begins with
+/// [`complete`].
+fn onward(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<bool, StoreError> {
+    let last = session.row(content::LAST, &values![rule.id.0])?;
+    let Some(last) = last.map_or(Ok(None), |row| row.optional(0, Row::size))? else {
+        return Ok(false);
+    };
+    let keys = values![rule.id.0, rule.did.0, PART, last];
+    let rows = session.query(&content::onward(rule.wish.grouping), &keys)?;
+    let mut missing = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if !row.bool(3)? {
+            missing.push(lock_of(row)?);
+        }
+    }
+    let delta = lock(session, (rule.id, &rule.wish), &missing, now)?;
+    places::count(session, rule.id, delta, now)?;
+    Ok(rows.len() as u64 == PART)
 }
 
 /// Makes locks that are missing, one part of them. `has_more`: there is more to do even if these are all.
@@ -120,11 +142,12 @@ fn ending(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<Progres
 type Lock = (At, u64);
 
 fn listed(session: &mut dyn Session, text: &str, keys: &[crate::database::Value]) -> Result<Vec<Lock>, StoreError> {
-    let lock = |row: &Row| {
-        let bytes = row.optional(2, Row::size)?.unwrap_or_default();
-        Ok(((DidId(row.size(0)?), rse_id(row, 1)?), bytes))
-    };
-    session.query(text, keys)?.iter().map(lock).collect()
+    session.query(text, keys)?.iter().map(lock_of).collect()
+}
+
+fn lock_of(row: &Row) -> Result<Lock, StoreError> {
+    let bytes = row.optional(2, Row::size)?.unwrap_or_default();
+    Ok(((DidId(row.size(0)?), rse_id(row, 1)?), bytes))
 }
 
 fn terms(wish: &Wish) -> Terms<'_> {

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Locks that one transaction makes or releases, and units that it places, at most: it stays short, however large a dataset is.
-pub const PART: u64 = 10_000;
+pub const PART: u64 = 2_000;
 
 /// A rule as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
