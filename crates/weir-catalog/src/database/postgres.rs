@@ -145,6 +145,17 @@ impl Session for Connected<'_> {
         rows.iter().map(row).collect()
     }
 
+    fn query_by_index(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        for join in ["enable_hashjoin", "enable_mergejoin"] {
+            self.0.execute_later(&format!("SET LOCAL {join} = off"), Vec::new())?;
+        }
+        let rows = self.query(text, values)?;
+        for join in ["enable_hashjoin", "enable_mergejoin"] {
+            self.0.execute_later(&format!("SET LOCAL {join} = on"), Vec::new())?;
+        }
+        Ok(rows)
+    }
+
     fn execute(&mut self, text: &str, values: &[Value]) -> Result<u64, StoreError> {
         self.0.execute(text, &borrowed(values))
     }

@@ -83,25 +83,27 @@ pub(super) fn surplus(grouping: Grouping) -> String {
 pub(super) const HELD: &str = "SELECT l.did_id, l.rse_id, d.bytes FROM locks l JOIN dids d ON d.did_id = l.did_id
     WHERE l.rule_id = $1 ORDER BY 1, 2 LIMIT $2";
 
-/// Units that have no RSEs yet, at most `$3`, in order.
+/// Units that have no RSEs yet, at most `$3`, in order, and whether each is a file.
 pub(super) fn unplaced(grouping: Grouping) -> String {
     let is_unit = match grouping {
-        Grouping::All => "b.id = $2",
+        Grouping::All => "id = $2",
         // A rule on a file has no dataset.
-        Grouping::Dataset => {
-            "CASE (SELECT d.type FROM dids d WHERE d.did_id = b.id) WHEN 'D' THEN TRUE WHEN 'F' THEN b.id = $2 END"
-        }
-        Grouping::None => "(SELECT d.type FROM dids d WHERE d.did_id = b.id) = 'F'",
+        Grouping::Dataset => "CASE kind WHEN 'D' THEN TRUE WHEN 'F' THEN id = $2 END",
+        Grouping::None => "kind = 'F'",
     };
     format!(
-        "{} SELECT b.id FROM below b WHERE {is_unit}
-         AND b.id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY b.id LIMIT $3",
+        "{} SELECT id, kind = 'F' FROM (SELECT b.id, (SELECT d.type FROM dids d WHERE d.did_id = b.id) AS kind FROM below b) AS u
+         WHERE {is_unit} AND id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY id LIMIT $3",
         below(grouping)
     )
 }
 
+/// The same as [`COLLECTION`] of a unit that is a file.
+pub(super) const FILE: &str = "SELECT CAST(NULL AS BIGINT), coalesce(bytes, 0) FROM dids WHERE did_id = $1
+    UNION ALL SELECT rse_id, bytes FROM replicas WHERE did_id = $1 AND state IN ('A', 'C') ORDER BY 1 NULLS FIRST";
+
 /// The size of the files of a unit, which is `$1`, without an RSE; and by RSE the bytes that are there or on their way.
-pub(super) const UNIT: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
+pub(super) const COLLECTION: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
     UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
     SELECT CAST(NULL AS BIGINT), CAST(coalesce(sum(d.bytes), 0) AS BIGINT) FROM below b JOIN dids d ON d.did_id = b.id AND d.type = 'F'
     UNION ALL SELECT p.rse_id, CAST(sum(p.bytes) AS BIGINT) FROM below b JOIN replicas p ON p.did_id = b.id

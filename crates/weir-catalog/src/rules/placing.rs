@@ -31,7 +31,8 @@ pub(super) fn place(
     now: Millis,
 ) -> Result<usize, StoreError> {
     let rows = session.query(&content::unplaced(wish.grouping), &values![id.0, did.0, PART])?;
-    let units = rows.iter().map(|row| row.size(0)).collect::<Result<Vec<_>, _>>()?;
+    let units = rows.iter().map(|row| Ok((row.size(0)?, row.bool(1)?)));
+    let units = units.collect::<Result<Vec<_>, StoreError>>()?;
     if units.is_empty() {
         return Ok(0);
     }
@@ -49,7 +50,7 @@ pub(super) fn place(
     let mut placement =
         Placement::new(candidates, wish.copies as usize, seed).map_err(|shortage| refusal(&shortage))?;
     let mut chosen = Vec::new();
-    for (unit, described) in units.iter().zip(described(session, &units)?) {
+    for ((unit, _), described) in units.iter().zip(described(session, &units)?) {
         let rses = placement.place(&described).map_err(|shortage| refusal(&shortage))?;
         chosen.extend(rses.iter().map(|rse| values![id.0, *unit, rse.0].to_vec()));
     }
@@ -58,10 +59,20 @@ pub(super) fn place(
     Ok(units.len())
 }
 
-fn described(session: &mut dyn Session, units: &[u64]) -> Result<Vec<Unit>, StoreError> {
-    let keys = units.iter().map(|unit| values![*unit].to_vec()).collect::<Vec<_>>();
+/// Units, of which it is known whether each is a file. All are files, or all collections.
+fn described(session: &mut dyn Session, units: &[(u64, bool)]) -> Result<Vec<Unit>, StoreError> {
+    let keys = units
+        .iter()
+        .map(|(unit, _)| values![*unit].to_vec())
+        .collect::<Vec<_>>();
     let mut described = Vec::<Unit>::with_capacity(units.len());
-    for row in session.query_many(content::UNIT, &keys)? {
+    let rows = if units.iter().all(|(_, is_file)| *is_file) {
+        session.query_many(content::FILE, &keys)?
+    } else {
+        let all = keys.iter().map(|key| session.query_by_index(content::COLLECTION, key));
+        all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+    };
+    for row in rows {
         let bytes = Bytes(row.size(1)?);
         // A unit begins with its size.
         match (row.optional(0, rse_id)?, described.last_mut()) {
