@@ -6,11 +6,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 use weir_rules::ids::RuleId;
-use weir_service::time;
+use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use crate::{
     accounts::limits::add_up as add_up_usage,
+    clock::Clock,
     database::{Database, Session},
     dids::ending,
     rules::{self, evaluate, evaluate::Progress, repair},
@@ -41,9 +42,9 @@ pub(crate) struct Wakes {
 }
 
 /// Evaluates rules until it is aborted.
-pub(crate) async fn run(database: Database, wakes: Wakes) {
+pub(crate) async fn run(database: Database, wakes: Wakes, clock: Clock) {
     loop {
-        let has_more = pass(&database).await | repair(&database).await | end(&database).await | add_up(&database).await;
+        let has_more = round(&database, &clock).await;
         wakes.transfers.notify_one();
         if !has_more {
             tokio::time::sleep(AT_MOST_EVERY).await;
@@ -55,9 +56,16 @@ pub(crate) async fn run(database: Database, wakes: Wakes) {
     }
 }
 
+/// Does a part of all that is to be done; whether there is more to do at once.
+pub(crate) async fn round(database: &Database, clock: &Clock) -> bool {
+    let evaluated = pass(database, clock).await;
+    evaluated | repair(database, clock.now()).await | end(database, clock.now()).await | add_up(database).await
+}
+
 /// Evaluates a part of each rule that is due; whether there is more to do at once.
-async fn pass(database: &Database) -> bool {
-    let due = |session: &mut dyn Session| evaluate::due(session, time::now(), RULES);
+async fn pass(database: &Database, clock: &Clock) -> bool {
+    let now = clock.now();
+    let due = move |session: &mut dyn Session| evaluate::due(session, now, RULES);
     let due = match database.read(due).await {
         Ok(due) => due,
         Err(error) => {
@@ -71,7 +79,7 @@ async fn pass(database: &Database) -> bool {
     let is_full = due.len() == RULES;
     let (mut has_more, mut n_done) = (false, 0);
     for rule in due {
-        if let Some(progress) = one(database, rule).await {
+        if let Some(progress) = one(database, rule, clock.now()).await {
             n_done += 1;
             has_more |= progress == Progress::More;
         }
@@ -81,26 +89,26 @@ async fn pass(database: &Database) -> bool {
 }
 
 /// Repairs rules that are stuck; whether there is more to do at once.
-async fn repair(database: &Database) -> bool {
+async fn repair(database: &Database, now: Millis) -> bool {
     let due = database
-        .read(|session: &mut dyn Session| repair::due(session, time::now(), RULES))
+        .read(move |session: &mut dyn Session| repair::due(session, now, RULES))
         .await;
     let mut has_more = false;
     for rule in told(due, "stuck rules cannot be read").unwrap_or_default() {
-        let part = move |session: &mut dyn Session| repair::part(session, rule, time::now());
+        let part = move |session: &mut dyn Session| repair::part(session, rule, now);
         has_more |= told(database.write(part).await, "a stuck rule cannot be repaired").unwrap_or_default();
     }
     has_more
 }
 
 /// Ends DIDs whose time has come; whether there is more to do at once.
-async fn end(database: &Database) -> bool {
+async fn end(database: &Database, now: Millis) -> bool {
     let due = database
-        .read(|session: &mut dyn Session| ending::due(session, time::now(), RULES))
+        .read(move |session: &mut dyn Session| ending::due(session, now, RULES))
         .await;
     let mut has_more = false;
     for did in told(due, "DIDs that end cannot be read").unwrap_or_default() {
-        let part = move |session: &mut dyn Session| ending::part(session, did, time::now());
+        let part = move |session: &mut dyn Session| ending::part(session, did, now);
         has_more |= told(database.write(part).await, "a DID cannot be ended").is_some();
     }
     has_more
@@ -120,8 +128,8 @@ fn told<T>(outcome: Result<T, StoreError>, failed: &str) -> Option<T> {
 }
 
 /// Evaluates a part of a rule; `None` if that failed. The rule is then put off, so that it delays no other.
-async fn one(database: &Database, rule: RuleId) -> Option<Progress> {
-    let part = move |session: &mut dyn Session| evaluate::part(session, rule, time::now());
+async fn one(database: &Database, rule: RuleId, now: Millis) -> Option<Progress> {
+    let part = move |session: &mut dyn Session| evaluate::part(session, rule, now);
     let error = match database.write(part).await {
         Ok(progress) => return Some(progress),
         Err(error) => error,
@@ -133,7 +141,7 @@ async fn one(database: &Database, rule: RuleId) -> Option<Progress> {
         "a rule cannot be evaluated; it is tried again later"
     );
     if !error.is_passing() {
-        let postpone = move |session: &mut dyn Session| rules::postpone(session, rule, &reason, time::now() + PAUSE);
+        let postpone = move |session: &mut dyn Session| rules::postpone(session, rule, &reason, now + PAUSE);
         if let Err(error) = database.write(postpone).await {
             tracing::warn!(error = weir_auth::error_chain(&error), "a rule cannot be put off");
         }

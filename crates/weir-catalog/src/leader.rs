@@ -16,6 +16,7 @@ use weir_http::Client;
 use weir_store::{StoreError, Term, postgres::TERM};
 
 use crate::{
+    clock::Clock,
     config::CatalogConfig,
     credentials::Credentials,
     database::{Database, Leadership},
@@ -103,7 +104,7 @@ impl Work {
         );
         let work = async {
             tokio::join!(
-                evaluator::run(database.clone(), self.wakes.clone()),
+                evaluator::run(database.clone(), self.wakes.clone(), Clock::Service),
                 transfers.run(self.wakes.transfers.clone()),
                 reaper.run(term.clone()),
                 self.listen(),

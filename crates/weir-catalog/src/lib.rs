@@ -25,6 +25,7 @@
 
 pub mod accounts;
 pub mod backup;
+mod clock;
 mod config;
 pub mod credentials;
 pub mod database;

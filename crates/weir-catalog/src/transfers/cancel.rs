@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use weir_rules::place::End;
-use weir_service::time;
 use weir_store::StoreError;
 
 use super::Transfers;
@@ -24,7 +23,7 @@ const AGAIN: i64 = 60_000;
 impl Transfers {
     /// Drops what has not gone out, and has the services cancel the rest; whether there is more.
     pub(super) async fn cancel(&mut self) -> Result<bool, StoreError> {
-        let before = time::now() - AGAIN;
+        let before = self.clock.now() - AGAIN;
         let read = move |session: &mut dyn Session| outgoing::to_cancel(session, before, REQUESTS);
         let all = self.database.read(read).await?;
         let is_full = all.len() == REQUESTS;
@@ -42,12 +41,14 @@ impl Transfers {
         let mut n_told = dropped.len();
         self.end(dropped).await?;
         for ((url, job), attempts) in by_job {
-            let tag = self.tag;
-            let Some(service) = self.service(&url).filter(|service| !service.is_away()) else {
+            let (tag, now) = (self.tag, self.clock.now());
+            let Some(service) = self.service(&url).filter(|service| !service.is_away(now)) else {
                 continue;
             };
             let answer = service.fts().look(&[job]).await;
-            let Ok(answers) = service.heed(answer) else { continue };
+            let Ok(answers) = service.heed(answer, now) else {
+                continue;
+            };
             // The next poll finds a file that has ended already.
             let files = answers
                 .iter()
@@ -55,12 +56,12 @@ impl Transfers {
                 .collect::<Vec<_>>();
             if !files.is_empty() {
                 let answer = service.fts().cancel(job, &files).await;
-                if service.heed(answer).is_err() {
+                if service.heed(answer, now).is_err() {
                     continue;
                 }
             }
             n_told += attempts.len();
-            let told = move |session: &mut dyn Session| outgoing::cancelled(session, &attempts, time::now());
+            let told = move |session: &mut dyn Session| outgoing::cancelled(session, &attempts, now);
             self.database.write(told).await?;
         }
         Ok(is_full && n_told > 0)

@@ -20,12 +20,13 @@ use std::{
 
 use tokio::sync::Notify;
 use weir_http::Client;
-use weir_service::time::{self, Millis};
+use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use service::Service;
 
 use crate::{
+    clock::Clock,
     config::TransfersConfig,
     credentials::Credentials,
     database::{Database, Session},
@@ -46,6 +47,7 @@ const UPLOADS: usize = 1_000;
 #[derive(Debug)]
 pub struct Transfers {
     database: Database,
+    clock: Clock,
     credentials: Credentials,
     config: TransfersConfig,
     tag: Tag,
@@ -79,6 +81,7 @@ impl Transfers {
         let service = |url: &String| Service::new(url.trim_end_matches('/'), client, credentials);
         Self {
             database,
+            clock: Clock::Service,
             credentials: credentials.clone(),
             tag,
             services: config.services.iter().map(service).collect(),
@@ -96,9 +99,10 @@ impl Transfers {
     }
 
     fn show(&self) {
+        let now = self.clock.now();
         let state = |service: &Service| ServiceState {
             url: service.url().to_owned(),
-            pause: service.closed().map(|(reason, left)| (reason.to_owned(), left)),
+            pause: service.closed(now).map(|(reason, left)| (reason.to_owned(), left)),
         };
         let states = self.services.iter().map(state).collect();
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = states;
@@ -141,7 +145,7 @@ impl Transfers {
     }
 
     async fn forget(&mut self) -> Result<(), StoreError> {
-        let now = time::now();
+        let now = self.clock.now();
         if now - self.forgotten < FORGET_EVERY {
             return Ok(());
         }

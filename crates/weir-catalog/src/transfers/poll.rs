@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
-use weir_service::time;
 use weir_store::StoreError;
 
 use super::{Transfers, answer::JobAnswer};
@@ -22,7 +21,7 @@ impl Transfers {
     /// Asks for jobs that were not asked for lately; whether there are more of them.
     pub(super) async fn poll(&mut self) -> Result<bool, StoreError> {
         let interval = i64::try_from(self.config.poll.as_millis()).unwrap_or(i64::MAX);
-        let before = time::now().saturating_sub(interval);
+        let before = self.clock.now().saturating_sub(interval);
         let read = move |session: &mut dyn Session| outgoing::to_poll(session, before, JOBS_OF_PASS);
         let jobs = self.database.read(read).await?;
         let is_full = jobs.len() == JOBS_OF_PASS;
@@ -41,10 +40,11 @@ impl Transfers {
 
     /// Asks a service for some jobs; whether it answered.
     async fn ask(&mut self, url: &str, jobs: &[Uuid]) -> Result<bool, StoreError> {
+        let now = self.clock.now();
         let answers = match self.service(url) {
-            Some(service) if !service.is_away() => {
+            Some(service) if !service.is_away(now) => {
                 let answer = service.fts().look(jobs).await;
-                service.heed(answer)
+                service.heed(answer, now)
             }
             Some(_) => return Ok(false),
             // The configuration has the service no more: another one takes over its requests.
@@ -61,7 +61,7 @@ impl Transfers {
 
     /// Applies what a service said.
     async fn take(&self, answers: Vec<JobAnswer>, jobs: Vec<Uuid>) -> Result<(), StoreError> {
-        let (tag, now) = (self.tag, time::now());
+        let (tag, now) = (self.tag, self.clock.now());
         let write = move |session: &mut dyn Session| {
             let mut ends = Vec::new();
             for answer in answers.iter().filter(|answer| jobs.contains(&answer.job_id)) {

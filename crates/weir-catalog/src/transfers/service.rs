@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use uuid::Uuid;
 use weir_http::Client;
 use weir_rules::retry;
+use weir_service::time::Millis;
 
 use super::fts::{Failure, Fts, Kind};
 use crate::credentials::Credentials;
@@ -25,28 +25,28 @@ pub(super) struct Service {
 /// A time in which a service is left alone.
 #[derive(Debug, Default)]
 struct Rest {
-    until: Option<Instant>,
+    until: Option<Millis>,
     reason: String,
     n_failures: u32,
 }
 
 impl Rest {
     /// The reason and the rest of it, if it is not over.
-    fn left(&self) -> Option<(&str, Duration)> {
-        let left = self.until?.checked_duration_since(Instant::now())?;
-        Some((&self.reason, left))
+    fn left(&self, now: Millis) -> Option<(&str, Duration)> {
+        let left = u64::try_from(self.until? - now).ok()?;
+        Some((&self.reason, Duration::from_millis(left)))
     }
 
     /// Begins, or goes on: several calls that fail together are one failure.
-    fn begin(&mut self, url: &str, failure: &Failure, asked: Option<Duration>) {
-        if self.left().is_some() {
+    fn begin(&mut self, url: &str, failure: &Failure, asked: Option<Duration>, now: Millis) {
+        if self.left(now).is_some() {
             return;
         }
         self.n_failures += 1;
         let pause = retry::after_refusal(self.n_failures, asked);
         let (reason, seconds) = (failure.message.as_str(), pause.as_secs());
         tracing::warn!(service = url, reason, seconds, "a transfer service is left alone");
-        self.until = Some(Instant::now() + pause);
+        self.until = Some(now.saturating_add(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX)));
         self.reason.clone_from(&failure.message);
     }
 }
@@ -71,33 +71,33 @@ impl Service {
     }
 
     /// Whether nothing is asked of it now.
-    pub(super) fn is_away(&self) -> bool {
-        self.away.left().is_some()
+    pub(super) fn is_away(&self, now: Millis) -> bool {
+        self.away.left(now).is_some()
     }
 
     /// The reason why it takes no jobs now, and for how long.
-    pub(super) fn closed(&self) -> Option<(&str, Duration)> {
-        self.away.left().or_else(|| self.full.left())
+    pub(super) fn closed(&self, now: Millis) -> Option<(&str, Duration)> {
+        self.away.left(now).or_else(|| self.full.left(now))
     }
 
     /// The namespace of its job ids, asked for once. `None`: it takes no jobs now.
-    pub(super) async fn namespace(&mut self) -> Option<Uuid> {
-        if self.closed().is_some() {
+    pub(super) async fn namespace(&mut self, now: Millis) -> Option<Uuid> {
+        if self.closed(now).is_some() {
             return None;
         }
         if self.namespace.is_none() {
             let namespace = self.fts.namespace().await;
-            self.namespace = self.heed(namespace).ok();
+            self.namespace = self.heed(namespace, now).ok();
         }
         self.namespace
     }
 
     /// Heeds the answer to a look or a cancellation.
-    pub(super) fn heed<T>(&mut self, answer: Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn heed<T>(&mut self, answer: Result<T, Failure>, now: Millis) -> Result<T, Failure> {
         match &answer {
             Err(failure) => match failure.kind {
-                Kind::Busy(asked) => self.away.begin(&self.url, failure, asked),
-                Kind::Unclear => self.away.begin(&self.url, failure, None),
+                Kind::Busy(asked) => self.away.begin(&self.url, failure, asked, now),
+                Kind::Unclear => self.away.begin(&self.url, failure, None, now),
                 // That lies in the job.
                 Kind::Refused(_) => self.away = Rest::default(),
             },
@@ -107,16 +107,16 @@ impl Service {
     }
 
     /// Heeds the answer to a submission. While its queue is full the service is looked at all the same: rules whose files are there become OK.
-    pub(super) fn heed_submission<T>(&mut self, answer: Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn heed_submission<T>(&mut self, answer: Result<T, Failure>, now: Millis) -> Result<T, Failure> {
         match &answer {
             Err(failure) => {
                 if let Kind::Busy(asked) = failure.kind {
-                    self.full.begin(&self.url, failure, asked);
+                    self.full.begin(&self.url, failure, asked, now);
                     return answer;
                 }
             }
             Ok(_) => self.full = Rest::default(),
         }
-        self.heed(answer)
+        self.heed(answer, now)
     }
 }

@@ -4,7 +4,7 @@ use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use uuid::Uuid;
 use weir_rules::place::End;
-use weir_service::time;
+use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use super::{
@@ -44,7 +44,7 @@ struct Ready {
 impl Transfers {
     /// Submits requests that are due; whether there may be more.
     pub(super) async fn submit(&mut self) -> Result<bool, StoreError> {
-        let (now, in_flight_max) = (time::now(), self.config.in_flight as u64);
+        let (now, in_flight_max) = (self.clock.now(), self.config.in_flight as u64);
         let read = move |session: &mut dyn Session| {
             let free = in_flight_max.saturating_sub(outgoing::in_flight(session)?);
             let limit = usize::try_from(free).unwrap_or(usize::MAX).min(REQUESTS);
@@ -73,7 +73,7 @@ impl Transfers {
 
     /// Submits jobs again whose submission was not noted.
     pub(super) async fn resume(&mut self) -> Result<bool, StoreError> {
-        let now = time::now();
+        let now = self.clock.now();
         let read = move |session: &mut dyn Session| {
             let jobs = outgoing::half_submitted(session, REQUESTS)?;
             let all = jobs.iter().flat_map(|(_, due)| due.clone()).collect::<Vec<_>>();
@@ -92,7 +92,7 @@ impl Transfers {
                 self.end(due.iter().map(|one| lost(one.attempt)).collect()).await?;
                 continue;
             };
-            if service.namespace().await.is_some() {
+            if service.namespace(now).await.is_some() {
                 ready.push(self.again(job, due, &slice).await?);
             }
         }
@@ -131,7 +131,7 @@ impl Transfers {
 
     /// Writes the plan down: requests are marked before they go out. Those whose service or storages do not let them go out wait.
     async fn mark(&mut self, plan: Plan, slice: &Slice) -> Result<Vec<Ready>, StoreError> {
-        let now = time::now();
+        let now = self.clock.now();
         let (mut groups, mut all_tokens, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for (group, copies) in plan.groups {
             match self.opened(&group.service, &copies, slice).await {
@@ -173,9 +173,10 @@ impl Transfers {
     /// The namespace of a service that takes jobs, and tokens for the storages of one; else a reason, and for how many milliseconds it holds.
     async fn opened(&mut self, url: &str, copies: &[Copy], slice: &Slice) -> Result<(Uuid, Tokens), (String, i64)> {
         let unknown = || ("its transfer service is configured no more".to_owned(), PAUSE);
+        let now = self.clock.now();
         let service = self.service(url).ok_or_else(unknown)?;
-        let Some(namespace) = service.namespace().await else {
-            let (reason, left) = service.closed().unwrap_or_default();
+        let Some(namespace) = service.namespace(now).await else {
+            let (reason, left) = service.closed(now).unwrap_or_default();
             return Err((reason.to_owned(), i64::try_from(left.as_millis()).unwrap_or(PAUSE)));
         };
         let tokens = tokens(&self.credentials, copies, slice).await;
@@ -198,15 +199,16 @@ impl Transfers {
         });
         let mut answers = stream::iter(calls).buffer_unordered(JOBS);
         while let Some((one, answer)) = answers.next().await {
+            let now = self.clock.now();
             let answer = match self
                 .services
                 .iter_mut()
                 .find(|service| service.url() == one.job.service)
             {
-                Some(service) => service.heed_submission(answer),
+                Some(service) => service.heed_submission(answer, now),
                 None => answer,
             };
-            note(&self.database, one, answer).await?;
+            note(&self.database, one, answer, now).await?;
         }
         Ok(())
     }
@@ -216,7 +218,8 @@ impl Transfers {
         if ends.is_empty() {
             return Ok(());
         }
-        let end = move |session: &mut dyn Session| requests::ended(session, &ends, time::now());
+        let now = self.clock.now();
+        let end = move |session: &mut dyn Session| requests::ended(session, &ends, now);
         self.database.write(end).await.map(drop)
     }
 }
@@ -282,8 +285,13 @@ async fn tokens(credentials: &Credentials, copies: &[Copy], slice: &Slice) -> Re
 }
 
 /// Notes what the transfer service said of a job. Unless it said yes or no, the job is submitted once more later.
-async fn note(database: &crate::database::Database, one: Ready, answer: Result<(), Failure>) -> Result<(), StoreError> {
-    let (job, now) = (one.job.id, time::now());
+async fn note(
+    database: &crate::database::Database,
+    one: Ready,
+    answer: Result<(), Failure>,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let job = one.job.id;
     let write = move |session: &mut dyn Session| match &answer {
         Ok(()) => outgoing::submitted(session, job, now),
         Err(failure) if matches!(failure.kind, Kind::Refused(_)) => {

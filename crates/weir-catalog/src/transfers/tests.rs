@@ -30,6 +30,7 @@ use crate::{
 };
 
 mod choices;
+mod outage;
 
 on_both!(MIGRATIONS;
     requests_go_out_as_jobs_and_rules_become_ok

@@ -1,5 +1,7 @@
 //! The choice of sources, ways and destinations.
 
+use weir_service::time;
+
 use super::*;
 
 on_both!(MIGRATIONS;
