@@ -1,7 +1,7 @@
 //! Files at RSEs, with their replicas, requests and locks. Every change of the state of a lock is made here, together with the counters of
 //! the rules that hold it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_model::catalog::LockState;
 use weir_rules::{
@@ -90,6 +90,52 @@ pub fn millis(at: Timestamp) -> Millis {
     i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX)
 }
 
+/// Makes places of files that have these sizes, all alike, where there are none yet: those that it made. The others are to be read.
+///
+/// # Errors
+/// The database fails.
+pub fn make(
+    session: &mut dyn Session,
+    files: &[(At, u64)],
+    place: Place,
+    terms: Terms<'_>,
+    now: Millis,
+) -> Result<BTreeSet<At>, StoreError> {
+    let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, created, updated) VALUES ($1, $2, $3, $4, $5, $6, $6)
+        ON CONFLICT (did_id, rse_id) DO NOTHING RETURNING did_id, rse_id";
+    let (state, n_locks) = (place.replica.letter(), place.n_locks);
+    let row = |((file, rse), bytes): &(At, u64)| values![file.0, rse.0, *bytes, state, n_locks, now].to_vec();
+    let rows = session.query_many(text, &files.iter().map(row).collect::<Vec<_>>())?;
+    let made = rows.iter().map(at).collect::<Result<BTreeSet<_>, _>>()?;
+    if let Some(request) = place.request {
+        let rows = made.iter().map(|at| new_request(*at, request, terms, now));
+        session.execute_later(REQUEST, rows.collect())?;
+    }
+    Ok(made)
+}
+
+const REQUEST: &str =
+    "INSERT INTO requests (did_id, rse_id, state, n_failures, cancel, not_before, created, updated, attempt, activity,
+    priority, account) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 1, $8, $9, $10)";
+
+/// The values of [`REQUEST`].
+fn new_request((file, rse): At, request: Request, terms: Terms<'_>, now: Millis) -> Vec<Value> {
+    let (n_failures, not_before) = (u64::from(request.n_failures), millis(request.not_before));
+    values![
+        file.0,
+        rse.0,
+        request.state.letter(),
+        n_failures,
+        request.cancel,
+        not_before,
+        now,
+        terms.activity,
+        terms.priority,
+        terms.account
+    ]
+    .to_vec()
+}
+
 /// A place that changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
@@ -156,13 +202,12 @@ fn requests(session: &mut dyn Session, changes: &[Change], terms: Terms<'_>, now
             removed.push(key.to_vec());
             continue;
         };
-        let (state, not_before) = (request.state.letter(), millis(request.not_before));
-        let about = values![state, u64::from(request.n_failures), request.cancel, not_before, now];
-        let mut row = key.into_iter().chain(about).collect::<Vec<Value>>();
         if before.request.is_none() {
-            row.extend(values![terms.activity, terms.priority, terms.account]);
-            made.push(row);
+            made.push(new_request((*file, *rse), request, terms, now));
         } else {
+            let (state, not_before) = (request.state.letter(), millis(request.not_before));
+            let about = values![state, u64::from(request.n_failures), request.cancel, not_before, now];
+            let mut row = key.into_iter().chain(about).collect::<Vec<Value>>();
             // Each time that it waits again is another attempt.
             let is_again =
                 request.state.letter() == 'Q' && before.request.is_none_or(|before| before.state != request.state);
@@ -170,9 +215,7 @@ fn requests(session: &mut dyn Session, changes: &[Change], terms: Terms<'_>, now
             updated.push(row);
         }
     }
-    let text = "INSERT INTO requests (did_id, rse_id, state, n_failures, cancel, not_before, created, updated, attempt, activity,
-        priority, account) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 1, $8, $9, $10)";
-    session.execute_later(text, made)?;
+    session.execute_later(REQUEST, made)?;
     let text = "UPDATE requests SET state = $3, n_failures = $4, cancel = $5, not_before = $6, updated = $7, attempt = attempt + $8,
         job = CASE WHEN $8 = 0 THEN job END, sid = CASE WHEN $8 = 0 THEN sid END, submitted = CASE WHEN $8 = 0 THEN submitted END,
         polled = CASE WHEN $8 = 0 THEN polled END, cancelled = CASE WHEN $8 = 0 THEN cancelled END, hops = CASE WHEN $8 = 0 THEN hops END

@@ -56,13 +56,23 @@ pub(super) fn missing(grouping: Grouping) -> String {
 }
 
 /// The locks of file `$4` and of files after it that should be, at most `$3`, in order, and whether each is there: what was looked through before is
-/// not looked through again.
+/// not looked through again. Fewer than `$3` may be given where datasets share files.
 pub(super) fn onward(grouping: Grouping) -> String {
+    let wanted = match grouping {
+        Grouping::Dataset => {
+            // One look at the content, which ends early.
+            "SELECT DISTINCT file, rse FROM (SELECT c.child AS file, u.rse_id AS rse FROM rule_units u JOIN contents c ON c.parent = u.unit
+             WHERE u.rule_id = $1 AND c.child >= $4 AND u.unit IN (SELECT id FROM below) ORDER BY c.child, u.rse_id LIMIT $3) AS f"
+                .to_owned()
+        }
+        _ => format!(
+            "SELECT file, rse FROM ({}) AS f WHERE file >= $4 ORDER BY file, rse LIMIT $3",
+            wanted(grouping)
+        ),
+    };
     format!(
-        "{}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, ({SIZE}), EXISTS ({IS_MADE}) FROM (SELECT file, rse FROM wanted
-         WHERE file >= $4 ORDER BY file, rse LIMIT $3) AS w ORDER BY w.file, w.rse",
-        below(grouping),
-        wanted(grouping)
+        "{}, wanted (file, rse) AS ({wanted}) SELECT w.file, w.rse, ({SIZE}), EXISTS ({IS_MADE}) FROM wanted w ORDER BY w.file, w.rse",
+        below(grouping)
     )
 }
 

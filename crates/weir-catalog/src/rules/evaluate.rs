@@ -179,13 +179,13 @@ fn lock(
     if locks.is_empty() {
         return Ok(delta);
     }
+    // Two rules that want the same file at the same RSE meet at its place: one makes it, and the other finds it.
+    let new = Place::locked(None);
+    let made = places::make(session, locks, new, terms(wish), now)?;
+    *delta.of(new.lock_state()) += made.len() as i64;
     let all = locks.iter().map(|(at, _)| *at).collect::<Vec<_>>();
-    // A row for each place, so that two rules that want the same file at the same RSE meet at it.
-    let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, created, updated) VALUES ($1, $2, $3, 'C', 0, $4, $4)
-        ON CONFLICT (did_id, rse_id) DO NOTHING";
-    let row = |((file, rse), bytes): &Lock| values![file.0, rse.0, *bytes, now].to_vec();
-    session.execute_later(text, locks.iter().map(row).collect())?;
-    let before = places::read(session, &all)?;
+    let known = all.iter().filter(|at| !made.contains(at)).copied();
+    let before = places::read(session, &known.collect::<Vec<_>>())?;
     let change = |(at, before): (&At, &Place)| {
         let after = Place::locked(Some(*before));
         *delta.of(after.lock_state()) += 1;
