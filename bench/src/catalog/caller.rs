@@ -28,7 +28,11 @@ pub(crate) struct Told {
 
 impl Caller {
     pub(crate) async fn login(url: &str, user: &str, password: &str) -> Result<Self> {
-        let mut config = ClientConfig::new(TrustRoots::default());
+        Self::login_with(url, (user, password), TrustRoots::default()).await
+    }
+
+    pub(crate) async fn login_with(url: &str, (user, password): (&str, &str), trust: TrustRoots) -> Result<Self> {
+        let mut config = ClientConfig::new(trust);
         config.response_timeout = PATIENCE;
         config.idle_per_host = 64;
         let client = Client::new(config)?;

@@ -5,6 +5,7 @@
 //! several threads: gunicorn with two workers of eight threads each, and logs errors only.
 
 mod caller;
+mod first_byte;
 mod lab;
 mod rows;
 
@@ -74,10 +75,12 @@ impl Found {
             } else {
                 String::new()
             };
-            println!(
-                "  {name:17} {rate:10.1} {}/s, {cpu:9.0} us each{latencies}{beside}",
-                self.unit
-            );
+            let cpu = if *cpu > 0.0 {
+                format!(", {cpu:9.0} us each")
+            } else {
+                String::new()
+            };
+            println!("  {name:17} {rate:10.1} {}/s{cpu}{latencies}{beside}", self.unit);
         }
     }
 

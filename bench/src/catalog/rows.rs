@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use weir_tests::Draw;
 
-use super::{Found, Round, caller::Caller, lab::Contender};
+use super::{Found, Round, caller::Caller, first_byte, lab::Contender};
 use crate::rows::shuffled;
 
 /// Clients of the rows that count operations.
@@ -29,14 +29,21 @@ static FILES: AtomicU64 = AtomicU64::new(0);
 
 /// All rows whose names have this text.
 pub(super) async fn all((rounds, only, scale): (usize, &str, f64), order: &mut Draw) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    if "rule to the file".contains(only) {
+        let row = first_byte::row(rounds).await?;
+        row.print();
+        found.push(row);
+    }
+    let mut rows = vec![Row::Rules, Row::Replicas, Row::Listing, Row::Large];
+    rows.retain(|row| row.name().0.contains(only));
+    if rows.is_empty() {
+        return Ok(found);
+    }
     let contenders = Contender::all().await?;
     let scaled = |n: f64| ((n * scale) as u64).max(10);
-    let mut found = Vec::new();
-    for row in [Row::Rules, Row::Replicas, Row::Listing, Row::Large] {
+    for row in rows {
         let (name, unit) = row.name();
-        if !name.contains(only) {
-            continue;
-        }
         let mut rows = contenders.iter().map(|one| (one.name, Vec::new())).collect::<Vec<_>>();
         for _ in 0..rounds {
             for place in shuffled(contenders.len(), order) {
