@@ -180,3 +180,37 @@ fn a_leader_that_was_frozen_has_nothing_more_to_say() {
         assert_eq!(node.0.terminate(PATIENCE).unwrap(), Some(0));
     }
 }
+
+/// The database dies four times while files are on their way. What was answered is there afterwards, and calls in between are told to come
+/// again.
+#[test]
+fn a_database_that_is_killed_forgets_nothing() {
+    if !peers() {
+        return;
+    }
+    let mut scene = Scene::lay();
+    let [mut first, mut second] = scene.both();
+    let rule = scene.step("first", &["many"]);
+    let mut draw = weir_tests::Draw::new(34);
+    for round in 0..4 {
+        std::thread::sleep(Duration::from_millis(draw.below(700)));
+        scene.postgres.kill().unwrap();
+        if round == 0 {
+            let url = format!("http://127.0.0.1:{}/accounts/root", first.1);
+            let token = fs::read_to_string(scene.file("first.token")).unwrap();
+            let header = format!("X-Rucio-Auth-Token: {}", token.trim());
+            let mut curl = Command::new("curl");
+            let told = run(curl.args(["-s", "-i", "-H", &header, &url])).unwrap().stdout;
+            assert!(
+                told.contains(" 503 ") && told.to_lowercase().contains("retry-after"),
+                "{told}"
+            );
+        }
+        scene.postgres.serve().unwrap();
+    }
+    scene.step("second", &["finish", &rule]);
+    scene.each_once();
+    for node in [&mut first, &mut second] {
+        assert_eq!(node.0.terminate(PATIENCE).unwrap(), Some(0));
+    }
+}

@@ -120,6 +120,8 @@ classes! {
     InvalidRuleWeight = "InvalidRuleWeight", 400;
     /// The request contradicts the state of its object.
     UnsupportedOperation = "UnsupportedOperation", 409;
+    /// There is no such order of replicas.
+    SortingAlgorithmNotSupported = "SortingAlgorithmNotSupported", 400;
     /// A value makes no sense.
     InvalidObject = "InvalidObject", 400;
     /// A filter cannot be read.

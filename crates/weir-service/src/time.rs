@@ -120,8 +120,17 @@ pub fn wall_ahead() -> f64 {
 /// `YYYY-MM-DDTHH:MM:SS`, UTC, neither zone nor fraction: clients parse exactly this.
 pub fn format(millis: Millis) -> String {
     let whole = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    whole.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+    whole.strftime(FORMAT).to_string()
 }
+
+/// The same read back. `None`: it is no time of this form.
+pub fn parse(text: &str) -> Option<Millis> {
+    let civil = jiff::civil::DateTime::strptime(FORMAT, text).ok()?;
+    let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(utc.timestamp().as_millisecond())
+}
+
+const FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
 
 /// [`format()`], or JSON null.
 pub fn json(millis: Option<Millis>) -> serde_json::Value {
@@ -138,6 +147,8 @@ mod tests {
     #[test]
     fn a_time_has_neither_zone_nor_fraction() {
         assert_eq!(format(1_795_259_583_999), "2026-11-21T11:13:03");
+        assert_eq!(parse("2026-11-21T11:13:03"), Some(1_795_259_583_000));
+        assert_eq!(parse("2026-11-21 11:13"), None);
     }
 
     /// The clock after so many seconds of even time, if the wall clock is off by `step` from then on.

@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::Value;
 use weir_model::catalog::{Did, DidType, ReplicaState, RseType};
 use weir_rules::ids::{DidId, RseId};
+use weir_service::time::{self, Millis};
 use weir_store::StoreError;
 
 use super::{
@@ -20,6 +21,7 @@ use super::{
     caller::Caller,
     data::did_of,
     listing::{FIRST, PAGE},
+    order::{Near, Order},
 };
 use crate::{
     database::Session,
@@ -27,7 +29,7 @@ use crate::{
     paths,
     refusal::{Class, Refusal},
     replicas::{self, Replica},
-    rses::{Described, list, protocols, protocols::Protocol},
+    rses::{list, protocols, protocols::Protocol},
 };
 
 /// Files of one answer, at most: beyond that a client asks for parts.
@@ -42,6 +44,27 @@ struct Wish {
     all_states: bool,
     ignore_availability: bool,
     parents: bool,
+    domain: Option<Domain>,
+    order: Order,
+    /// Replicas that changed since this time.
+    updated_after: Option<Millis>,
+}
+
+/// From where a client reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Domain {
+    Lan,
+    Wan,
+}
+
+impl Domain {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lan => "lan",
+            Self::Wan => "wan",
+        }
+    }
 }
 
 fn wish(body: &Object) -> Result<Wish, Failure> {
@@ -56,7 +79,32 @@ fn wish(body: &Object) -> Result<Wish, Failure> {
         all_states: body.flag("all_states")?.unwrap_or_default(),
         ignore_availability: body.flag("ignore_availability")?.unwrap_or_default(),
         parents: body.flag("resolve_parents")?.unwrap_or_default(),
+        domain: match body.text("domain")? {
+            None => None,
+            Some("lan") => Some(Domain::Lan),
+            Some("wan") => Some(Domain::Wan),
+            Some(other) => return Err(Failure::value(format!("a domain is lan or wan, not {other:?}"))),
+        },
+        order: Order::read(body)?,
+        updated_after: body.value("updated_after").map(since).transpose()?,
     })
+}
+
+/// Seconds since the epoch, or a date and time of UTC.
+fn since(value: &Value) -> Result<Millis, Failure> {
+    let unreadable = || {
+        Failure::value(format!(
+            "'updated_after' is neither seconds since the epoch nor a time: {value}"
+        ))
+    };
+    match value {
+        Value::Number(seconds) => seconds
+            .as_f64()
+            .map(|seconds| (seconds * 1e3) as Millis)
+            .ok_or_else(unreadable),
+        Value::String(text) => time::parse(text).ok_or_else(unreadable),
+        _ => Err(unreadable()),
+    }
 }
 
 /// The form of an answer.
@@ -106,6 +154,7 @@ struct Listing {
     wish: Wish,
     form: Form,
     rses: Rses,
+    near: Near,
     files: Vec<DidId>,
 }
 
@@ -117,6 +166,7 @@ pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, bo
             wish: wish.clone(),
             form,
             rses: readable(session, &wish)?,
+            near: Near::read(session, &wish.order)?,
             files: files(session, &wish.dids)?,
         };
         let first = listing.page(session, 0..FIRST.min(listing.files.len()))?;
@@ -140,8 +190,16 @@ pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, bo
     Ok(streamed(form.kind(), form.head().to_owned() + &first, rest))
 }
 
-/// The RSEs of a listing, with their protocols for reading.
-type Rses = BTreeMap<RseId, (Described, Vec<Protocol>)>;
+/// The protocols of the RSEs of a listing.
+type Rses = BTreeMap<RseId, Vec<Protocol>>;
+
+/// The priority with which a protocol is read from a domain; `None`: it is not.
+fn priority(protocol: &Protocol, domain: Domain) -> Option<u32> {
+    match domain {
+        Domain::Lan => protocol.priorities.lan_read,
+        Domain::Wan => protocol.priorities.wan_read,
+    }
+}
 
 fn readable(session: &mut dyn Session, wish: &Wish) -> Result<Rses, StoreError> {
     let all = match &wish.expression {
@@ -154,12 +212,8 @@ fn readable(session: &mut dyn Session, wish: &Wish) -> Result<Rses, StoreError> 
     let mut rses = Rses::new();
     for one in wanted {
         let mut protocols = protocols::of(session, one.rse.id)?;
-        protocols.retain(|one| {
-            one.priorities.wan_read.is_some()
-                && (wish.schemes.is_empty() || wish.schemes.contains(&one.endpoint.scheme))
-        });
-        protocols.sort_by_key(|one| one.priorities.wan_read);
-        rses.insert(one.rse.id, (one, protocols));
+        protocols.retain(|one| wish.schemes.is_empty() || wish.schemes.contains(&one.endpoint.scheme));
+        rses.insert(one.rse.id, protocols);
     }
     Ok(rses)
 }
@@ -197,7 +251,8 @@ impl Listing {
         };
         let mut by_file = HashMap::<_, Vec<Replica>>::new();
         for replica in replicas::of(session, &ids)? {
-            if self.wish.all_states || replica.state == ReplicaState::Available {
+            let is_new = self.wish.updated_after.is_none_or(|after| replica.updated >= after);
+            if is_new && (self.wish.all_states || replica.state == ReplicaState::Available) {
                 by_file.entry(replica.file).or_default().push(replica);
             }
         }
@@ -220,18 +275,28 @@ impl Listing {
         Ok(text)
     }
 
-    fn places(&self, file: &Known, replicas: Vec<Replica>) -> Vec<(Replica, Vec<String>)> {
+    fn places(&self, file: &Known, mut replicas: Vec<Replica>) -> Vec<Place> {
+        replicas.retain(|one| self.rses.contains_key(&one.rse));
+        self.wish.order.put(&self.near, &mut replicas);
         let mut hashed = None;
         let place = |replica: Replica| {
-            let (_, protocols) = self.rses.get(&replica.rse)?;
+            let is_local = self.near.local.contains(&replica.rse);
+            let domain = self
+                .wish
+                .domain
+                .unwrap_or(if is_local { Domain::Lan } else { Domain::Wan });
             let path = match &replica.path {
                 Some(path) => path,
                 None => &*hashed.get_or_insert_with(|| paths::hashed(&file.did)),
             };
-            let urls = protocols.iter().map(|protocol| paths::url(protocol, path)).collect();
-            Some((replica, urls))
+            let protocols = self.rses.get(&replica.rse).into_iter().flatten();
+            let read = protocols.filter_map(|one| Some((priority(one, domain)?, one)));
+            let mut read = read.collect::<Vec<_>>();
+            read.sort_by_key(|(priority, _)| *priority);
+            let urls = read.iter().map(|(_, protocol)| paths::url(protocol, path)).collect();
+            Place { replica, domain, urls }
         };
-        replicas.into_iter().filter_map(place).collect()
+        replicas.into_iter().map(place).collect()
     }
 }
 
@@ -239,18 +304,26 @@ impl Listing {
 #[derive(Debug)]
 struct Located {
     file: Known,
-    places: Vec<(Replica, Vec<String>)>,
+    places: Vec<Place>,
     /// The collections that it is in, if they are asked for.
     parents: Option<Vec<Did>>,
 }
 
+/// A replica, as the client reaches it.
+#[derive(Debug)]
+struct Place {
+    replica: Replica,
+    domain: Domain,
+    urls: Vec<String>,
+}
+
 impl Located {
     /// Priorities count up over all URLs of a file.
-    fn numbered(&self) -> impl Iterator<Item = (&Replica, &str, usize)> {
+    fn numbered(&self) -> impl Iterator<Item = (&Place, &str, usize)> {
         let urls = self
             .places
             .iter()
-            .flat_map(|(one, urls)| urls.iter().map(move |url| (one, url.as_str())));
+            .flat_map(|one| one.urls.iter().map(move |url| (one, url.as_str())));
         urls.enumerate().map(|(at, (one, url))| (one, url, at + 1))
     }
 }
@@ -262,7 +335,7 @@ struct Url<'a> {
     rse_id: &'a str,
     r#type: RseType,
     volatile: bool,
-    domain: &'a str,
+    domain: Domain,
     priority: usize,
     client_extract: bool,
 }
@@ -278,22 +351,25 @@ impl<K: Serialize, V: Serialize, T: Iterator<Item = (K, V)> + Clone> Serialize f
 
 impl Serialize for Located {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let url = |(one, url, priority)| {
-            let one: &Replica = one;
+        let url = |(place, url, priority)| {
+            let Place {
+                replica: one, domain, ..
+            }: &Place = place;
             let about = Url {
                 rse: one.rse_name.as_str(),
                 rse_id: &one.rse_uid,
                 r#type: one.rse_type,
                 volatile: one.is_volatile,
-                domain: "wan",
+                domain: *domain,
                 priority,
                 client_extract: false,
             };
             (url, about)
         };
         let urls = self.numbered().map(url).collect::<Vec<(&str, Url<'_>)>>();
-        let rses = self.places.iter().map(|(one, urls)| (one.rse_name.as_str(), urls));
-        let states = self.places.iter().map(|(one, _)| (one.rse_name.as_str(), one.state));
+        let name = |one: &Place| one.replica.rse_name.to_string();
+        let rses = self.places.iter().map(|one| (name(one), &one.urls));
+        let states = self.places.iter().map(|one| (name(one), one.replica.state));
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("scope", &self.file.did.scope)?;
         map.serialize_entry("name", &self.file.did.name)?;
@@ -329,11 +405,11 @@ impl Located {
         let sums = [("adler32", &file.adler32), ("md5", &file.md5)]
             .into_iter()
             .filter_map(sum);
-        let url = |(one, url, priority): (&Replica, &str, usize)| {
+        let url = |(one, url, priority): (&Place, &str, usize)| {
+            let (rse, domain) = (&one.replica.rse_name, one.domain.name());
+            let url = escaped(url);
             format!(
-                "  <url location=\"{}\" domain=\"wan\" priority=\"{priority}\" client_extract=\"false\">{}</url>\n",
-                one.rse_name,
-                escaped(url)
+                "  <url location=\"{rse}\" domain=\"{domain}\" priority=\"{priority}\" client_extract=\"false\">{url}</url>\n"
             )
         };
         let parents = match self.parents.as_deref().unwrap_or_default() {
@@ -353,3 +429,6 @@ impl Located {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ mod identity;
 mod listing;
 mod located;
 mod metadata;
+mod order;
 mod replicas;
 mod requests;
 mod rses;

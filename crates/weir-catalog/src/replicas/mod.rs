@@ -173,6 +173,8 @@ pub struct Replica {
     pub tombstone: Option<Millis>,
     /// Where it is, if that does not follow from the DID.
     pub path: Option<String>,
+    /// When it last changed.
+    pub updated: Millis,
 }
 
 fn replica(row: &Row) -> Result<Replica, StoreError> {
@@ -188,12 +190,13 @@ fn replica(row: &Row) -> Result<Replica, StoreError> {
         rse_uid: row.text(8)?.to_owned(),
         rse_type: row.parsed(9)?,
         is_volatile: row.bool(10)?,
+        updated: row.int(11)?,
     })
 }
 
 /// The replicas of files, by file and RSE.
 pub fn of(session: &mut dyn Session, files: &[DidId]) -> Result<Vec<Replica>, StoreError> {
-    let text = "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path, r.uid, r.type, r.volatile FROM replicas p
+    let text = "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path, r.uid, r.type, r.volatile, p.updated FROM replicas p
         JOIN rses r ON r.rse_id = p.rse_id WHERE p.did_id = $1 ORDER BY p.rse_id";
     let rows = session.query_many(text, &dids::numbers(files))?;
     rows.iter().map(replica).collect()
