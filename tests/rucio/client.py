@@ -124,6 +124,12 @@ def rules(client):
     rule, = client.add_replication_rule(dids, 1, "target\\FULL", lifetime=3600, comment="mine", grouping="ALL")
     told = client.get_replication_rule(rule)
     n_files = len(list(client.list_files("mc", "data")))
+    # The locks of a large rule are made part by part.
+    deadline = time.monotonic() + 30
+    while told["locks_replicating_cnt"] < n_files and time.monotonic() < deadline:
+        assert told["state"] == "INJECT", told
+        time.sleep(0.1)
+        told = client.get_replication_rule(rule)
     assert (told["state"], told["locks_replicating_cnt"], told["comments"]) == ("REPLICATING", n_files, "mine"), told
     assert {row["state"] for row in client.list_replica_locks(rule)} == {"REPLICATING"}
     assert [row["id"] for row in client.list_did_rules("mc", "data")] == [rule]

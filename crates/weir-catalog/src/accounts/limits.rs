@@ -55,6 +55,46 @@ pub fn usage(session: &mut dyn Session, account: &AccountName) -> Result<BTreeMa
     rows.iter().map(usage).collect()
 }
 
+/// How much more the rules of an account may hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Quota {
+    is_unlimited: bool,
+    limits: BTreeMap<RseId, u64>,
+    used: BTreeMap<RseId, u64>,
+}
+
+impl Quota {
+    /// The bytes that are left at an RSE; `None`: there is no limit.
+    pub(crate) fn left(&self, rse: RseId) -> Option<u64> {
+        let of = |all: &BTreeMap<RseId, u64>| all.get(&rse).copied().unwrap_or_default();
+        (!self.is_unlimited).then(|| of(&self.limits).saturating_sub(of(&self.used)))
+    }
+}
+
+/// The quota of an account. Administrators have no limits.
+pub(crate) fn quota(session: &mut dyn Session, account: &AccountName) -> Result<Quota, StoreError> {
+    let text = "SELECT 'limit', rse_id, bytes FROM account_limits WHERE account = $1
+        UNION ALL SELECT 'used', rse_id, CAST(sum(bytes) AS BIGINT) FROM (SELECT rse_id, bytes FROM account_usage WHERE account = $1
+        UNION ALL SELECT rse_id, bytes FROM usage_changes WHERE account = $1) AS u GROUP BY rse_id
+        UNION ALL SELECT 'admin', 0, 0 FROM account_attributes WHERE account = $1 AND key = 'admin' AND lower(value) = 'true'";
+    let mut quota = Quota {
+        is_unlimited: account.as_str() == "root",
+        ..Quota::default()
+    };
+    for row in session.query(text, &values![account.as_str()])? {
+        let of = match row.text(0)? {
+            "limit" => &mut quota.limits,
+            "used" => &mut quota.used,
+            _ => {
+                quota.is_unlimited = true;
+                continue;
+            }
+        };
+        of.insert(rse_id(&row, 1)?, row.size(2)?);
+    }
+    Ok(quota)
+}
+
 /// Changes the usage of an account by increments, which may be negative.
 pub(crate) fn add_usage(
     session: &mut dyn Session,

@@ -34,9 +34,13 @@ pub struct Account {
     pub suspended: Option<Millis>,
     /// When it was deleted.
     pub deleted: Option<Millis>,
+    /// Whether it may do everything: `root`, and accounts whose attribute `admin` is true.
+    pub is_admin: bool,
 }
 
-const COLUMNS: &str = "account, type, status, email, created, updated, suspended, deleted";
+const COLUMNS: &str =
+    "account, type, status, email, created, updated, suspended, deleted, account = 'root' OR EXISTS (SELECT 1
+    FROM account_attributes t WHERE t.account = accounts.account AND t.key = 'admin' AND lower(t.value) = 'true')";
 
 fn account(row: &Row) -> Result<Account, StoreError> {
     Ok(Account {
@@ -48,6 +52,7 @@ fn account(row: &Row) -> Result<Account, StoreError> {
         updated: row.int(5)?,
         suspended: row.optional(6, Row::int)?,
         deleted: row.optional(7, Row::int)?,
+        is_admin: row.bool(8)?,
     })
 }
 
@@ -171,16 +176,6 @@ pub fn attributes(session: &mut dyn Session, name: &AccountName) -> Result<Vec<(
     rows.iter()
         .map(|row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))
         .collect()
-}
-
-/// Whether an account is an administrator: `root`, or one with the attribute `admin`.
-pub fn is_admin(session: &mut dyn Session, name: &AccountName) -> Result<bool, StoreError> {
-    let text = "SELECT value FROM account_attributes WHERE account = $1 AND key = 'admin'";
-    let value = session.row(text, &values![name.as_str()])?;
-    let is_set = value.map_or(Ok(false), |row| {
-        Ok::<_, StoreError>(row.text(0)?.eq_ignore_ascii_case("true"))
-    })?;
-    Ok(is_set || name.as_str() == "root")
 }
 
 /// Gives an account an attribute.

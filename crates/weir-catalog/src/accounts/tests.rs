@@ -69,6 +69,7 @@ async fn accounts_come_and_go(database: Database) {
         updated: NOW + 4,
         suspended: Some(NOW + 2),
         deleted: None,
+        is_admin: false,
     };
     assert_eq!(listed, [alice]);
     assert_eq!((bob.status, bob.deleted), (AccountStatus::Deleted, Some(NOW + 1)));

@@ -83,7 +83,7 @@ impl Caller {
         let account = accounts::existing(session, self.account())?;
         let asker = Asker {
             kind: account.kind,
-            is_admin: accounts::is_admin(session, self.account())?,
+            is_admin: account.is_admin,
             is_owner: owner == Some(self.account()),
         };
         if permissions::allows(asker, operation) {

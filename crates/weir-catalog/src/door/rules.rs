@@ -117,7 +117,7 @@ pub(super) fn adding(
     }
     let new = create::New {
         uid: uid()?,
-        did: dids::get(session, did)?.id,
+        did: dids::get(session, did)?,
         wish: wish.clone(),
         ignore_availability,
     };

@@ -1,6 +1,7 @@
 //! Adds rules.
 
-use weir_rules::ids::{DidId, RuleId};
+use weir_model::catalog::DidType;
+use weir_rules::ids::RuleId;
 use weir_store::StoreError;
 
 use super::{PART, Wish, evaluate, placing};
@@ -9,6 +10,7 @@ use weir_service::time::Millis;
 use crate::{
     accounts,
     database::{Session, values},
+    dids::Known,
     places::rule_id,
     refusal::{Class, Refusal},
 };
@@ -19,7 +21,7 @@ pub struct New {
     /// The id that clients see: 32 hexadecimal digits, new.
     pub uid: String,
     /// The DID that it is about.
-    pub did: DidId,
+    pub did: Known,
     /// Its terms.
     pub wish: Wish,
     /// Whether RSEs that take no files now may be chosen.
@@ -40,7 +42,7 @@ pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, 
         ON CONFLICT DO NOTHING RETURNING rule_id";
     let values = values![
         new.uid.as_str(),
-        new.did.0,
+        new.did.id.0,
         wish.account.as_str(),
         wish.expression.as_str(),
         wish.copies,
@@ -63,7 +65,14 @@ pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, 
         Refusal::new(Class::DuplicateRule, message)
     };
     let id = rule_id(&made.ok_or_else(duplicate)?, 0)?;
-    let placed = placing::place(session, id, (new.did, wish), new.ignore_availability, now)?;
-    evaluate::complete(session, id, (new.did, wish), placed as u64 == PART, now)?;
+    let did = new.did.id;
+    if new.did.kind == DidType::File {
+        // It is its only unit, and what is chosen for it are the locks.
+        let locks = placing::choose(session, (id, wish), &[(did.0, true)], new.ignore_availability, now)?;
+        evaluate::make(session, (id, wish), &locks, false, now)?;
+        return Ok(id);
+    }
+    let placed = placing::place(session, id, (did, wish), new.ignore_availability, now)?;
+    evaluate::complete(session, id, (did, wish), placed as u64 == PART, now)?;
     Ok(id)
 }

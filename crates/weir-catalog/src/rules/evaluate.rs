@@ -115,8 +115,19 @@ pub(super) fn complete(
     now: Millis,
 ) -> Result<Progress, StoreError> {
     let missing = listed(session, &content::missing(wish.grouping), &values![id.0, did.0, PART])?;
-    let delta = lock(session, (id, wish), &missing, now)?;
     let has_more = has_more || missing.len() as u64 == PART;
+    make(session, (id, wish), &missing, has_more, now)
+}
+
+/// Makes locks. Unless there is more to do, they are the last ones.
+pub(super) fn make(
+    session: &mut dyn Session,
+    (id, wish): (RuleId, &Wish),
+    locks: &[Lock],
+    has_more: bool,
+    now: Millis,
+) -> Result<Progress, StoreError> {
+    let delta = lock(session, (id, wish), locks, now)?;
     if !has_more {
         // All locks are made: the rule's state follows from them from here on.
         let text = "UPDATE rules SET evaluate_at = NULL, state = CASE WHEN state = 'I' THEN 'O' ELSE state END WHERE rule_id = $1";
@@ -139,7 +150,7 @@ fn ending(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<Progres
 }
 
 /// A lock, with the size of its file.
-type Lock = (At, u64);
+pub(super) type Lock = (At, u64);
 
 fn listed(session: &mut dyn Session, text: &str, keys: &[crate::database::Value]) -> Result<Vec<Lock>, StoreError> {
     session.query(text, keys)?.iter().map(lock_of).collect()

@@ -15,6 +15,7 @@ use weir_service::time::Millis;
 use crate::{
     accounts,
     database::{Row, Session, values},
+    places::At,
     refusal::{Class, Refusal},
     rses::{self, Described, rse_id},
 };
@@ -33,9 +34,20 @@ pub(super) fn place(
     let rows = session.query(&content::unplaced(wish.grouping), &values![id.0, did.0, PART])?;
     let units = rows.iter().map(|row| Ok((row.size(0)?, row.bool(1)?)));
     let units = units.collect::<Result<Vec<_>, StoreError>>()?;
-    if units.is_empty() {
-        return Ok(0);
+    if !units.is_empty() {
+        choose(session, (id, wish), &units, ignore_availability, now)?;
     }
+    Ok(units.len())
+}
+
+/// Chooses RSEs for units, of which it is known whether each is a file: each with the RSEs for it, and its size.
+pub(super) fn choose(
+    session: &mut dyn Session,
+    (id, wish): (RuleId, &Wish),
+    units: &[(u64, bool)],
+    ignore_availability: bool,
+    now: Millis,
+) -> Result<Vec<(At, u64)>, StoreError> {
     let mut rses = rses::matching(session, &wish.expression)?;
     if !ignore_availability {
         rses.retain(|one| one.rse.traits.can_write);
@@ -50,13 +62,14 @@ pub(super) fn place(
     let mut placement =
         Placement::new(candidates, wish.copies as usize, seed).map_err(|shortage| refusal(&shortage))?;
     let mut chosen = Vec::new();
-    for ((unit, _), described) in units.iter().zip(described(session, &units)?) {
+    for ((unit, _), described) in units.iter().zip(described(session, units)?) {
         let rses = placement.place(&described).map_err(|shortage| refusal(&shortage))?;
-        chosen.extend(rses.iter().map(|rse| values![id.0, *unit, rse.0].to_vec()));
+        chosen.extend(rses.iter().map(|rse| ((DidId(*unit), *rse), described.bytes.0)));
     }
     let text = "INSERT INTO rule_units (rule_id, unit, rse_id) VALUES ($1, $2, $3)";
-    session.execute_later(text, chosen)?;
-    Ok(units.len())
+    let row = |((unit, rse), _): &(At, u64)| values![id.0, unit.0, rse.0].to_vec();
+    session.execute_later(text, chosen.iter().map(row).collect())?;
+    Ok(chosen)
 }
 
 /// Units, of which it is known whether each is a file. All are files, or all collections.
@@ -87,10 +100,8 @@ fn described(session: &mut dyn Session, units: &[(u64, bool)]) -> Result<Vec<Uni
 }
 
 fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Result<Vec<Candidate>, StoreError> {
-    let is_admin = accounts::is_admin(session, &wish.account)?;
     let rooms = rooms(session, rses)?;
-    let limits = accounts::limits::of(session, &wish.account)?;
-    let usage = accounts::limits::usage(session, &wish.account)?;
+    let quota = accounts::limits::quota(session, &wish.account)?;
     let mut candidates = Vec::new();
     for one in rses {
         let id = one.rse.id;
@@ -108,12 +119,10 @@ fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Res
                 })?,
             },
         };
-        let used = usage.get(&id).map_or(0, |usage| usage.bytes);
-        let left = limits.get(&id).map_or(0, |limit| limit.saturating_sub(used));
         candidates.push(Candidate {
             rse: id,
             weight,
-            quota_left: (!is_admin).then_some(Bytes(left)),
+            quota_left: quota.left(id).map(Bytes),
             room: rooms.get(&id).copied(),
         });
     }

@@ -111,7 +111,7 @@ pub(crate) fn adding(uid: &'static str, name: &'static str, wish: Wish) -> impl 
     move |session: &mut dyn Session| {
         let new = New {
             uid: uid.into(),
-            did: dids::get(session, &did(name))?.id,
+            did: dids::get(session, &did(name))?,
             wish: wish.clone(),
             ignore_availability: false,
         };
