@@ -89,6 +89,11 @@ def daily(grid):
     wait("the rule is OK", lambda: grid.state(rule) == "OK")
     locks = {(row["name"], row["rse"]) for row in client.list_replica_locks(rule)}
     assert locks == {(name, rse) for name in contents for rse in ("BETA", "GAMMA")}, locks
+    locks = {(row["rse"], row["rule_id"], row["state"], row["length"]) for row in client.get_dataset_locks(scope, "set")}
+    assert locks == {(rse, rule, "OK", 3) for rse in ("BETA", "GAMMA")}, locks
+    assert [row["name"] for row in client.get_dataset_locks_by_rse("BETA")] == ["set"]
+    bulk = client.get_locks_for_dids([{"scope": scope, "name": "set", "type": "dataset"}, {"scope": scope, "name": "none"}])
+    assert len(list(bulk)) == 2
 
     held = {row["rse"]: (row["available_length"], row["length"], row["state"]) for row in client.list_dataset_replicas(scope, "set")}
     assert held == {rse: (3, 3, "AVAILABLE") for rse in grid.rses}, held

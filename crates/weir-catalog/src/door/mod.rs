@@ -11,6 +11,7 @@ mod dids;
 mod identity;
 mod listing;
 mod located;
+mod locks;
 mod metadata;
 mod order;
 mod replicas;
@@ -187,6 +188,9 @@ fn of_rules() -> Router<Arc<Door>> {
         .route("/rules/", get(rules::list).post(rules::add))
         .route("/rules/{id}", one)
         .route("/rules/{id}/locks", get(rules::locks))
+        .route("/locks/{rse}", get(locks::at))
+        .route("/locks/{scope}/{name}", get(locks::of))
+        .route("/locks/bulk_locks_for_dids", post(locks::of_many))
         .route("/rules/{id}/analysis", get(analysis::analysis))
         .route("/.well-known/weir/rules/{id}/why", get(analysis::why))
         .route("/.well-known/weir/catalog", get(status::status))

@@ -2,6 +2,7 @@
 
 mod content;
 pub mod create;
+pub mod datasets;
 pub mod evaluate;
 mod placing;
 pub mod repair;

@@ -16,6 +16,7 @@ use crate::{
     testing::{NOW, attempt, done},
 };
 
+mod datasets;
 mod endings;
 
 on_both!(MIGRATIONS;
