@@ -58,9 +58,29 @@ const OTHER_BODIES: &[&str] = &[
     "usage of account",
 ];
 
+/// Fields with another value on purpose.
+const OTHER_FIELDS: &[(&str, &[&str])] = &[
+    // Null there as long as the dataset is open.
+    ("locks of dataset", &["bytes", "length"]),
+];
+
+/// The rows of a listing without the fields that differ on purpose.
+fn compared(name: &str, body: &Value) -> Value {
+    let mut body = sorted(body);
+    let fields = OTHER_FIELDS.iter().filter(|(other, _)| *other == name);
+    for field in fields.flat_map(|(_, fields)| *fields) {
+        for row in body.as_array_mut().into_iter().flatten() {
+            row.as_object_mut()
+                .and_then(|row| row.remove(*field))
+                .expect("the field is there");
+        }
+    }
+    body
+}
+
 /// The first path segments that are answered. The rest says that it is not built.
 const BUILT: &[&str] = &[
-    "ping", "auth", "accounts", "scopes", "rses", "dids", "replicas", "rules", "requests",
+    "ping", "auth", "accounts", "scopes", "rses", "dids", "replicas", "rules", "requests", "locks",
 ];
 
 fn exchanges() -> Vec<Exchange> {
@@ -197,7 +217,10 @@ fn difference(exchange: &Exchange, (status, headers, body): (u16, &http::HeaderM
     let class = |body: &Value| body.get("ExceptionClass").cloned();
     let is_same = match class(&recorded.body) {
         Some(expected) => class(body) == Some(expected),
-        None => sorted(body) == sorted(&recorded.body) || OTHER_BODIES.contains(&exchange.name.as_str()),
+        None => {
+            compared(&exchange.name, body) == compared(&exchange.name, &recorded.body)
+                || OTHER_BODIES.contains(&exchange.name.as_str())
+        }
     };
     if !is_same {
         found.push(format!("body {body}\nwhere Rucio says {}", recorded.body));
@@ -240,7 +263,7 @@ async fn repeat(database: Database) {
         differences.extend(found.iter().map(|one| format!("{}: {one}", exchange.name)));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(n_same >= 99, "{n_same}");
+    assert!(n_same >= 100, "{n_same}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
