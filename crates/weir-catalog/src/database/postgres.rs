@@ -123,6 +123,9 @@ impl Session for Connected<'_> {
     }
 
     fn query_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<Vec<Row>, StoreError> {
+        if let [values] = many {
+            return self.query(text, values);
+        }
         let statement = self.0.prepare(text)?;
         let mut rows = Vec::new();
         if many.len() >= BULK_MIN
@@ -161,6 +164,9 @@ impl Session for Connected<'_> {
     }
 
     fn execute_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<u64, StoreError> {
+        if let [values] = many {
+            return self.execute(text, values);
+        }
         let statement = self.0.prepare(text)?;
         if many.len() >= BULK_MIN
             && let Some(bulk) = bulk::statement(text, statement.params())
