@@ -181,8 +181,8 @@ fn a_leader_that_was_frozen_has_nothing_more_to_say() {
     }
 }
 
-/// The database dies four times while files are on their way. What was answered is there afterwards, and calls in between are told to come
-/// again.
+/// The database dies four times while files are on their way. Acknowledged changes are there afterwards, and calls meanwhile are
+/// answered 503.
 #[test]
 fn a_database_that_is_killed_forgets_nothing() {
     if !peers() {

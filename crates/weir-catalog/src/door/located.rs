@@ -328,7 +328,7 @@ impl Located {
     }
 }
 
-/// What a client is told of a URL.
+/// The description of a URL in an answer.
 #[derive(Serialize)]
 struct Url<'a> {
     rse: &'a str,

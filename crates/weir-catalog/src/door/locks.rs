@@ -70,24 +70,37 @@ pub(crate) async fn of(
     Ok(streamed("application/x-json-stream", text, stream::empty()))
 }
 
-/// `POST /locks/bulk_locks_for_dids`: of datasets, and of those in containers. DIDs that are not known are left out, as in Rucio.
+/// `POST /locks/bulk_locks_for_dids`: of datasets, and of those in containers, page by page. DIDs that are not known are left out, as in Rucio.
 pub(crate) async fn of_many(door: State, _: Caller, body: Object) -> Answer {
     let dids = body.list("dids")?.iter().map(did_of).collect::<Result<Vec<_>, _>>()?;
-    let read = move |session: &mut dyn Session| {
-        let mut all = String::new();
+    let find = move |session: &mut dyn Session| {
+        let mut found = Vec::new();
         for did in &dids {
-            let known = match dids::get(session, did) {
-                Ok(known) => known,
-                Err(error) if error.refusal::<Refusal>().is_some() => continue,
+            match dids::get(session, did) {
+                Ok(known) => found.extend(datasets::datasets(session, known.id)?),
+                Err(error) if error.refusal::<Refusal>().is_some() => {}
                 Err(error) => return Err(error),
-            };
-            let datasets = datasets::datasets(session, known.id)?;
-            all.push_str(&text(session, &datasets)?);
+            }
         }
-        Ok(all)
+        Ok(found)
     };
-    let text = door.database.read(read).await?;
-    Ok(streamed("application/x-json-stream", text, stream::empty()))
+    let found = door.database.read(find).await?;
+    let begin = (Arc::clone(&door.0), found.into_iter());
+    let pages = stream::try_unfold(
+        begin,
+        |(door, mut rest): (Arc<Door>, std::vec::IntoIter<DidId>)| async move {
+            let page = rest.by_ref().take(PAGE).collect::<Vec<_>>();
+            if page.is_empty() {
+                return Ok(None);
+            }
+            let text = door
+                .database
+                .read(move |session: &mut dyn Session| text(session, &page))
+                .await?;
+            Ok::<_, StoreError>(Some((text, (door, rest))))
+        },
+    );
+    Ok(streamed("application/x-json-stream", String::new(), pages))
 }
 
 /// `GET /locks/{rse}`, page by page.

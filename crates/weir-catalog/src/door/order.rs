@@ -16,7 +16,7 @@ use crate::{
     rses::rse_id,
 };
 
-/// What a client wishes of the order.
+/// The order that a client asks for.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     /// The client's site: RSEs of it have an attribute `site` of this value.

@@ -55,8 +55,8 @@ pub(super) fn missing(grouping: Grouping) -> String {
     )
 }
 
-/// The locks of file `$4` and of files after it that should be, at most `$3`, in order, and whether each is there: what was looked through before is
-/// not looked through again. Fewer than `$3` may be given where datasets share files.
+/// The locks of file `$4` and of files after it that should be, at most `$3`, in order, and whether each is there. Files before it are not
+/// looked at again. Fewer than `$3` may be given where datasets share files.
 pub(super) fn onward(grouping: Grouping) -> String {
     let wanted = match grouping {
         Grouping::Dataset => {

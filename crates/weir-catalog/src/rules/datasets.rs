@@ -1,4 +1,4 @@
-//! What rules hold of datasets: for each rule, dataset and RSE the state of its locks on the dataset's files.
+//! Locks of rules on datasets: for each rule, dataset and RSE the state of the rule's locks on the dataset's files.
 
 use weir_model::{
     RseName,

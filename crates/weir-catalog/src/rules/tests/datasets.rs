@@ -1,4 +1,4 @@
-//! What rules hold of datasets.
+//! Locks on datasets.
 
 use super::*;
 use crate::rules::datasets;
