@@ -1,5 +1,5 @@
-//! What goes to the server in front of the next statement, without a wait of its own: the beginning of a transaction, and statements whose
-//! results nobody needs. A round trip costs both sides more than a small statement does.
+//! Statements that are sent together with the next one instead of in round trips of their own: the beginning of a transaction, and statements
+//! whose results are not needed. A round trip costs both sides more than a small statement does.
 
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::{Client, Error, Statement, types::ToSql};

@@ -11,7 +11,6 @@ use std::{
 };
 
 use futures_util::future::try_join;
-
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
 use super::{
@@ -169,7 +168,7 @@ impl Session {
     /// Executes a statement before the next one, or at the end of the transaction, without a wait of its own.
     ///
     /// # Errors
-    /// As [`Self::run`]. What the database says of the statement itself is the error of the next one, or of the transaction.
+    /// As [`Self::run`]. An error of the statement itself is returned by the next one, or by the end of the transaction.
     pub fn execute_later(&mut self, text: &str, values: Vec<Owned>) -> Result<(), StoreError> {
         let statement = self.prepare(text)?;
         self.ahead.push(statement, values);
@@ -212,8 +211,8 @@ impl Session {
     pub fn snapshot<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.ahead = Ahead::begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         let outcome = work(self);
-        if self.ahead.begins() {
-            self.ahead = Ahead::default();
+        // Settings for later statements of the transaction may wait: they end with it.
+        if mem::take(&mut self.ahead).begins() {
             return outcome;
         }
         let ended = self.end_soon();

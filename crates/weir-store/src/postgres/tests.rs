@@ -272,6 +272,13 @@ fn what_is_executed_later_is_done_in_order_or_not_at_all() {
         Err(StoreError::Deposed)
     });
     assert!(matches!(refused, Err(StoreError::Deposed)));
+    // Neither does a reader leave anything for the next user of its session.
+    let unread = |session: &mut Session| {
+        let n = counted(session)?;
+        session.execute_later(insert, number(400)).map(|()| n)
+    };
+    assert_eq!(toy.pool.with(|session| session.snapshot(unread)).unwrap(), 101);
+    assert_eq!(toy.pool.with(counted).unwrap(), 101);
     for _ in 0..3 {
         assert_eq!(toy.pool.with(|session| session.snapshot(counted)).unwrap(), 101);
     }
