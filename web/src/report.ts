@@ -218,6 +218,8 @@ const report = object({
   seed: integer,
   scale: otherwise(number, () => 1),
   interrupted: otherwise(flag, () => false),
+  /** Whether the report was built from the rows of a run that did not come to its end. */
+  incomplete: otherwise(flag, () => false),
   command: maybe(text),
   started_at: maybe(text),
   ended_at: maybe(text),

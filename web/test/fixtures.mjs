@@ -163,6 +163,7 @@ function rates(spec) {
     seed: spec.seed,
     scale: spec.scale,
     interrupted: false,
+    incomplete: false,
     command: `weir challenge run challenges/${spec.name}.toml --scale ${spec.scale} --seed ${spec.seed}`,
     started_at: "2026-11-21T12:00:00Z",
     ended_at: new Date(Date.parse("2026-11-21T12:00:00Z") + (end + 6) * 1000).toISOString(),

@@ -1,17 +1,20 @@
-//! The records of transfers that have ended: rows in files, and sums and paths for the end of the run.
+//! The records of a run: files that grow with it, and sums and paths for its end.
 
 use std::sync::Arc;
 
-use weir_measure::{Spec, State, ledger, rows};
+use weir_measure::samples::{self, Sample};
+use weir_measure::{Spec, State, events, ledger, rows};
 use weir_plan::LedgerRow;
 
 use crate::RunError;
-use crate::audit::Sample;
+use crate::append::{AppendFile, Syncing};
+use crate::audit::Sample as Audited;
 use crate::cleanup::LeftBehind;
 use crate::counted::Moved;
 use crate::engine::LinkEnds;
-use crate::folder::{PartFile, RunFolder};
+use crate::folder::RunFolder;
 use crate::live::SharedMeasurement;
+use crate::made::MadeFiles;
 use crate::record::Record;
 use crate::storage::StorageDoor;
 
@@ -21,12 +24,20 @@ pub(crate) struct Books {
     ends: Vec<LinkEnds>,
     doors: Arc<Vec<StorageDoor>>,
     measurement: SharedMeasurement,
-    transfers: PartFile,
-    ledger: PartFile,
+    folder: Arc<RunFolder>,
+    /// Puts the files on the disk while the run goes on.
+    syncing: Syncing,
+    transfers: AppendFile,
+    ledger: AppendFile,
+    series: AppendFile,
+    events: AppendFile,
+    made: MadeFiles,
+    /// Events of the measurement that are in their file.
+    n_events: usize,
     /// For the cross-checks.
     pub(crate) moved: Moved,
     /// Delivered files that are to be read back.
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) samples: Vec<Audited>,
     /// For the clean-up.
     pub(crate) left: LeftBehind,
 }
@@ -41,21 +52,47 @@ pub(crate) struct Subject<'a> {
 
 impl Books {
     /// Opens books in a run folder.
-    pub(crate) fn open(folder: &RunFolder, subject: Subject<'_>) -> Result<Self, RunError> {
-        let (mut transfers, mut ledger) = (folder.begin("transfers.csv")?, folder.begin("ledger.csv")?);
-        transfers.write(|to| rows::begin(to));
-        ledger.write(|to| ledger::begin(to));
-        Ok(Self {
+    pub(crate) fn open(folder: &Arc<RunFolder>, subject: Subject<'_>) -> Result<Self, RunError> {
+        let create = |name: &str| {
+            let path = folder.path().join(name);
+            AppendFile::create(&path).map_err(|source| RunError::Folder { path, source })
+        };
+        let (mut transfers, mut ledger) = (create(rows::FILE)?, create(ledger::FILE)?);
+        let (mut series, mut events) = (create(samples::FILE)?, create(events::FILE)?);
+        let files = create(weir_measure::files::FILE)?;
+        let all = [&transfers, &ledger, &series, &events, &files];
+        let syncing = Syncing::of(&all).map_err(|source| RunError::Folder {
+            path: folder.path().to_owned(),
+            source,
+        })?;
+        transfers.row(|to| rows::begin(to));
+        ledger.row(|to| ledger::begin(to));
+        series.row(|to| samples::begin(to));
+        events.row(|to| events::begin(to));
+        let mut books = Self {
             moved: Moved::new(subject.doors.len()),
             ends: subject.ends.to_vec(),
             doors: subject.doors.clone(),
             measurement: subject.measurement.clone(),
             spec: subject.spec,
+            folder: folder.clone(),
+            syncing,
             transfers,
             ledger,
+            series,
+            events,
+            made: MadeFiles::new(files),
+            n_events: 0,
             samples: Vec::new(),
             left: LeftBehind::default(),
-        })
+        };
+        books.write();
+        Ok(books)
+    }
+
+    /// Returns where the files that the run makes are noted.
+    pub(crate) fn made(&self) -> &MadeFiles {
+        &self.made
     }
 
     /// Takes in a transfer that has ended, with its cell where its workload has cells.
@@ -63,12 +100,12 @@ impl Books {
         let transfer = record.transfer(cell);
         self.measurement.with(|measurement| measurement.add(&transfer));
         self.transfers
-            .write(|to| rows::write(to, &self.spec, &record.row(), &transfer));
+            .row(|to| rows::write(to, &self.spec, &record.row(), &transfer));
         let ends = self.ends[record.link];
         self.moved.add(ends, &transfer);
         let is_there = transfer.state == State::Finished;
         if is_there && record.kept {
-            self.samples.push(Sample {
+            self.samples.push(Audited {
                 door: ends.destination,
                 path: record.path.clone(),
                 size: record.size,
@@ -83,13 +120,51 @@ impl Books {
 
     /// Takes in a row of the ledger.
     pub(crate) fn injected(&mut self, row: &LedgerRow) {
-        self.ledger.write(|to| ledger::write(to, &self.spec, row));
+        self.ledger.row(|to| ledger::write(to, &self.spec, row));
     }
 
-    /// Closes the books: their files appear.
-    pub(crate) fn close(self) -> Result<(), RunError> {
-        self.transfers.finish()?;
-        self.ledger.finish()?;
-        Ok(())
+    /// Takes in how it stands at a moment.
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.series.row(|to| samples::write(to, sample));
+    }
+
+    /// Writes into the files what was taken in and what has happened since the last time. What goes wrong is told once for each file.
+    pub(crate) fn write(&mut self) {
+        let (events, n_events) = (&mut self.events, &mut self.n_events);
+        self.measurement.with(|measurement| {
+            for event in measurement.events().get(*n_events..).unwrap_or_default() {
+                events.row(|to| events::write(to, event));
+                *n_events += 1;
+            }
+        });
+        let mut troubles = Vec::new();
+        for file in [
+            &mut self.transfers,
+            &mut self.ledger,
+            &mut self.series,
+            &mut self.events,
+        ] {
+            file.flush();
+            troubles.extend(file.trouble());
+        }
+        self.made.with(|file| {
+            file.flush();
+            troubles.extend(file.trouble());
+        });
+        troubles.extend(self.syncing.trouble());
+        for trouble in troubles {
+            self.folder.log(&trouble);
+        }
+    }
+
+    /// Closes the books; says what their files lack.
+    pub(crate) fn close(mut self) -> Vec<String> {
+        self.write();
+        drop(self.syncing);
+        let files = [self.transfers, self.ledger, self.series, self.events];
+        let mut lacks: Vec<String> = files.into_iter().filter_map(AppendFile::close).collect();
+        lacks.extend(self.made.with(AppendFile::end));
+        lacks.iter().for_each(|text| self.folder.log(text));
+        lacks
     }
 }

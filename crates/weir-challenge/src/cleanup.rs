@@ -10,6 +10,7 @@ use crate::Stop;
 use crate::engine::Engine;
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
+use crate::made::MadeFiles;
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
 
@@ -19,9 +20,14 @@ const DELETIONS_AT_ONCE: usize = 16;
 /// Longest time for the deletion of delivered files.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Deletes what was delivered, and waits for it.
-pub(crate) async fn delivered<D: InjectionDoor>(engine: &mut Engine<D>, stop: &Stop, folder: &RunFolder) {
-    engine.expire_all();
+/// Deletes what was delivered, but at doors where it stays, and waits for it.
+pub(crate) async fn delivered<D: InjectionDoor>(
+    engine: &mut Engine<D>,
+    stays: &(dyn Fn(usize) -> bool + Sync),
+    stop: &Stop,
+    folder: &RunFolder,
+) {
+    engine.expire_all(stays);
     let deadline = tokio::time::Instant::now() + LIMIT;
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     while engine.is_deleting() {
@@ -53,14 +59,14 @@ impl LeftBehind {
     }
 }
 
-/// Deletes everything else below the run's directories. What cannot be deleted is written to the log.
+/// Deletes everything else below the run's directories, but at doors where it stays. What cannot be deleted is written to the log.
 ///
 /// Returns how many paths are left at storage that is not the embedded grid's.
 pub(crate) async fn rest(
-    doors: &Arc<Vec<StorageDoor>>,
+    (doors, stays): (&Arc<Vec<StorageDoor>>, &(dyn Fn(usize) -> bool + Sync)),
     sources: &Sources,
     left: LeftBehind,
-    folder: &RunFolder,
+    (folder, made): (&RunFolder, &MadeFiles),
 ) -> u64 {
     let LeftBehind {
         mut files,
@@ -70,12 +76,14 @@ pub(crate) async fn rest(
     for file in sources.files() {
         directories.extend(parents(&file.path, &doors[file.door].directory).map(|path| (file.door, path)));
     }
-    let mut left = delete(doors, files, folder).await;
+    files.retain(|(door, _)| !stays(*door));
+    directories.retain(|(door, _)| !stays(*door));
+    let mut left = delete(doors, files, folder, Some(made)).await;
     // Deepest first: not every storage deletes a directory with what is in it.
     let mut by_depth: Vec<(usize, String)> = directories.into_iter().collect();
     by_depth.sort_by_key(|(_, path)| std::cmp::Reverse(path.matches('/').count()));
     for level in by_depth.chunk_by(|one, other| one.1.matches('/').count() == other.1.matches('/').count()) {
-        left += delete(doors, level.to_vec(), folder).await;
+        left += delete(doors, level.to_vec(), folder, None).await;
     }
     left
 }
@@ -88,8 +96,20 @@ fn parents<'a>(path: &'a str, top: &'a str) -> impl Iterator<Item = String> + 'a
         .map(str::to_owned)
 }
 
-async fn delete(doors: &Arc<Vec<StorageDoor>>, paths: Vec<(usize, String)>, folder: &RunFolder) -> u64 {
-    let one = |(door, path): (usize, String)| async move { (door, doors[door].delete(&path).await) };
+/// Deletes paths, notes those that are gone if they are files, and returns how many are left at storage that is not the grid's.
+async fn delete(
+    doors: &Arc<Vec<StorageDoor>>,
+    paths: Vec<(usize, String)>,
+    folder: &RunFolder,
+    made: Option<&MadeFiles>,
+) -> u64 {
+    let one = |(door, path): (usize, String)| async move {
+        let outcome = doors[door].delete(&path).await;
+        if let (Ok(_), Some(made)) = (&outcome, made) {
+            made.deleted(&doors[door].name, &path);
+        }
+        (door, outcome)
+    };
     let mut deletions = futures_util::stream::iter(paths.into_iter().map(one)).buffer_unordered(DELETIONS_AT_ONCE);
     let mut left = 0;
     while let Some((door, outcome)) = deletions.next().await {

@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use weir_measure::report::Event;
+use weir_measure::samples::{Sample, Stage};
 use weir_measure::{Standing, WindowSpec};
 use weir_plan::Phases;
 
 use crate::Stop;
 use crate::books::Books;
 use crate::clock::Clock;
-use crate::engine::{Engine, Withdrawal};
+use crate::engine::{Engine, Sums, Withdrawal};
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
 use crate::live::SharedMeasurement;
@@ -51,6 +52,8 @@ pub(crate) struct Drive<'a, D> {
     pub(crate) stop: &'a Stop,
     /// Cancelled when no submission may be tried again.
     pub(crate) no_more: &'a CancellationToken,
+    /// What the run is doing.
+    pub(crate) stage: Stage,
 }
 
 /// What the loop found out.
@@ -94,7 +97,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
             let now = self.clock.now();
             self.turn(now, &mut due);
             if self.stop.soft.is_cancelled() {
-                driven.interrupted = Some(interruption(now, &windows));
+                driven.interrupted = Some(format!("interrupted {}", windows.place(now, None)));
                 break;
             }
             if before.is_none() && now >= ramp_end {
@@ -133,6 +136,8 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 .with(|measurement| measurement.given_up(ended, given_up));
         }
         self.measurement.with(|measurement| measurement.close(now));
+        self.stage = Stage::Draining;
+        self.sample(now);
         driven.load = before.map(|before| Reading::now().since(before)).unwrap_or_default();
         let text = if driven.interrupted.is_some() {
             "interrupted; drain begins"
@@ -187,6 +192,9 @@ impl<D: InjectionDoor> Drive<'_, D> {
         let now = self.clock.now();
         self.measurement.with(|measurement| measurement.drained(now));
         self.event("run ends");
+        self.stage = Stage::Over;
+        self.sample(now);
+        self.books.write();
     }
 
     async fn wait(&self, ticks: &mut tokio::time::Interval) {
@@ -205,17 +213,28 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
         self.take_in();
         let sums = self.engine.sums();
-        let standing = Standing {
-            active: sums.active,
-            queued: sums.queued,
-            injected_bytes: sums.injected_bytes,
-        };
+        let standing = standing(&sums);
+        let is_due = now >= due.gauge;
         self.measurement.with(|measurement| {
             measurement.standing(standing);
-            if now >= due.gauge {
+            if is_due {
                 measurement.gauge(now, sums.active, sums.queued);
-                due.gauge = now + GAUGE;
             }
+        });
+        if is_due {
+            due.gauge = now + GAUGE;
+            self.sample(now);
+        }
+        self.books.write();
+    }
+
+    /// Writes down how it stands, and what the run is doing.
+    fn sample(&mut self, now: Duration) {
+        let sums = self.engine.sums();
+        self.books.sample(&Sample {
+            at: now,
+            stage: self.stage,
+            standing: standing(&sums),
         });
     }
 
@@ -243,22 +262,11 @@ impl<D: InjectionDoor> Drive<'_, D> {
     }
 }
 
-/// Says in which window a run was interrupted.
-fn interruption(now: Duration, windows: &WindowSpec) -> String {
-    let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
-    if now < windows.ramp_end {
-        format!(
-            "interrupted {} into the ramp of {}",
-            seconds(now),
-            seconds(windows.ramp_end)
-        )
-    } else {
-        let held = now.saturating_sub(windows.ramp_end);
-        format!(
-            "interrupted {} into the hold window of {}",
-            seconds(held),
-            seconds(windows.hold())
-        )
+fn standing(sums: &Sums) -> Standing {
+    Standing {
+        active: sums.active,
+        queued: sums.queued,
+        injected_bytes: sums.injected_bytes,
     }
 }
 

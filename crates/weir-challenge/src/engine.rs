@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use weir_measure::files::{FileRow, Happened};
 use weir_measure::{Failure, State};
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Party};
@@ -23,6 +24,7 @@ use crate::audit::Keep;
 use crate::clock::Clock;
 use crate::folder::RunFolder;
 use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
+use crate::made::MadeFiles;
 use crate::record::{Record, Wanted};
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
@@ -116,6 +118,7 @@ pub(crate) struct Ground {
     pub(crate) workloads: usize,
     pub(crate) sources: Arc<Sources>,
     pub(crate) folder: Arc<RunFolder>,
+    pub(crate) made: MadeFiles,
     pub(crate) clock: Clock,
     /// Cancelled when no submission may be tried again.
     pub(crate) stop: CancellationToken,
@@ -129,6 +132,7 @@ pub(crate) struct Engine<D> {
     links: Vec<LinkEnds>,
     sources: Arc<Sources>,
     folder: Arc<RunFolder>,
+    made: MadeFiles,
     clock: Clock,
     /// Set when no new submission may be tried again.
     stop: CancellationToken,
@@ -168,6 +172,7 @@ impl<D: InjectionDoor> Engine<D> {
             workloads,
             sources,
             folder,
+            made,
             clock,
             stop,
             keep,
@@ -189,6 +194,7 @@ impl<D: InjectionDoor> Engine<D> {
             links,
             sources,
             folder,
+            made,
             clock,
             stop,
             pending: BTreeMap::new(),
@@ -257,6 +263,7 @@ impl<D: InjectionDoor> Engine<D> {
             }
             return;
         }
+        self.note(ends.destination, &orders);
         let batch = Batch {
             source: ends.source,
             destination: ends.destination,
@@ -276,6 +283,21 @@ impl<D: InjectionDoor> Engine<D> {
                 at: clock.now(),
             }
         });
+    }
+
+    /// Notes the files that transfers will make, before anybody can make them.
+    fn note(&self, destination: usize, orders: &[Order]) {
+        let rows = orders.iter().filter_map(|order| {
+            let pending = self.pending.get(&order.id)?;
+            Some(FileRow {
+                happened: Happened::Made,
+                rse: &self.doors[destination].name,
+                path: &pending.record.path,
+                size: order.size.0,
+                checksum: order.checksum.clone(),
+            })
+        });
+        self.made.make(rows);
     }
 
     /// Takes in what requests brought back, and starts what is due. Never waits.

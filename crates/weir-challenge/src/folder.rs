@@ -1,6 +1,6 @@
 //! The run folder: `weir-runs/<challenge>-<YYYYMMDD-HHMMSS>/`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use weir_auth::files;
 
 use crate::RunError;
 
-/// The folder of one run. What is in it appears whole or not at all, the log apart.
+/// The folder of one run. What is in it appears whole or not at all; log and rows apart, which grow.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
@@ -52,6 +52,8 @@ impl RunFolder {
                         .append(true)
                         .open(&file)
                         .map_err(failed(&file))?;
+                    // Held until this process ends, however it does.
+                    log.try_lock().map_err(io::Error::from).map_err(failed(&file))?;
                     return Ok(Self {
                         path,
                         log: Mutex::new(log),
@@ -62,6 +64,12 @@ impl RunFolder {
             }
         }
         unreachable!("some number is free")
+    }
+
+    /// Says whether the process that made a run folder still runs.
+    pub fn is_running(path: &Path) -> bool {
+        let log = File::open(path.join("run.log"));
+        log.is_ok_and(|log| matches!(log.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     /// Returns where it is.

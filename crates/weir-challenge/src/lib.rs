@@ -31,6 +31,7 @@
 //! # Ok(()) }
 //! ```
 
+mod append;
 mod assemble;
 mod audit;
 mod books;
@@ -38,6 +39,7 @@ mod cleanup;
 mod clock;
 mod content;
 mod counted;
+mod description;
 mod doors;
 mod drive;
 mod engine;
@@ -52,21 +54,24 @@ mod injection;
 mod layout;
 mod live;
 mod load;
+mod made;
 mod options;
 mod preflight;
 mod progress;
 mod rates;
+mod rebuild;
 mod record;
 mod run;
 mod seed;
 mod steps;
 mod storage;
 
-pub use assemble::{build, write_report};
+pub use assemble::{build, write_report, write_report_into};
 pub use error::RunError;
 pub use folder::{PartFile, RunFolder, write_atomically};
 pub use html::{NoPlace, render, render_data};
 pub use injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 pub use options::{Options, Stop};
 pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use rebuild::{RebuildError, rebuild};
 pub use run::{RunOutcome, run};

@@ -9,14 +9,16 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use weir_grid::{EmbeddedGrid, GridOptions};
 use weir_measure::report::{Audit, Event, Report};
+use weir_measure::samples::Stage;
 use weir_measure::{Measurement, Spec};
 use weir_plan::Plan;
 
-use crate::assemble::write_report;
+use crate::assemble::write_report_somewhere;
 use crate::audit::{self, Keep, Sample};
 use crate::books::{Books, Subject};
 use crate::clock::Clock;
 use crate::counted;
+use crate::description::RunDescription;
 use crate::drive::Drive;
 use crate::engine::{Engine, Ground};
 use crate::folder::RunFolder;
@@ -41,6 +43,8 @@ pub struct RunOutcome {
     pub report: Report,
     /// The run folder.
     pub folder: PathBuf,
+    /// The folder with the report: the run folder, or another if that did not take it.
+    pub report_folder: PathBuf,
 }
 
 impl RunOutcome {
@@ -124,6 +128,7 @@ async fn run_in(
         progress,
         stop,
         folder,
+        scratch,
         host,
     };
     let outcome = run.with(&grid).await;
@@ -145,6 +150,7 @@ struct RunTask<'a> {
     progress: &'a Arc<dyn Progress>,
     stop: &'a Stop,
     folder: &'a Arc<RunFolder>,
+    scratch: &'a Path,
     host: weir_measure::report::Host,
 }
 
@@ -164,6 +170,9 @@ impl RunTask<'_> {
             .unwrap_or_default();
         // Two runs that begin in the same second against the same storage must not meet.
         let run = format!("{name}-{:08x}", uuid::Uuid::new_v4().as_fields().0);
+        let build = assemble::build();
+        let mut description = RunDescription::new(&self.options.command, build, self.host.clone(), &run, self.scratch);
+        description.write(self.folder)?;
         let opened = doors::open(&self.plan.grid, grid, &run)?;
         let doors = Arc::new(opened.storage);
         let spec = Spec::of(self.plan);
@@ -182,8 +191,9 @@ impl RunTask<'_> {
         };
         let mut books = Books::open(self.folder, subject)?;
         self.step(format!("{} source files go to their places", sources.files().len()));
+        let made = books.made().clone();
         sources
-            .upload(&doors, self.plan.seed, self.progress, &self.stop.soft)
+            .upload(&doors, self.plan.seed, &made, self.progress, &self.stop.soft)
             .await;
         for (door, reason) in sources.all_refused() {
             let text = format!(
@@ -198,6 +208,8 @@ impl RunTask<'_> {
         let before = counted::read(&doors).await;
 
         let clock = Clock::start();
+        description.started_at = Some(assemble::moment(clock.started_at()));
+        description.write(self.folder)?;
         let no_more = CancellationToken::new();
         let transfer = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), &run);
         let keep = Keep::percent(self.plan.seed, self.options.audit);
@@ -207,6 +219,7 @@ impl RunTask<'_> {
             workloads: self.plan.workloads.len(),
             sources: sources.clone(),
             folder: self.folder.clone(),
+            made: made.clone(),
             clock,
             stop: no_more.clone(),
             keep,
@@ -226,6 +239,7 @@ impl RunTask<'_> {
             folder: self.folder,
             stop: self.stop,
             no_more: &no_more,
+            stage: Stage::Injecting,
         };
         let driven = drive.run().await;
         telling.abort();
@@ -234,13 +248,24 @@ impl RunTask<'_> {
         let after = counted::read(&doors).await;
         let crosschecks = counted::compare(&doors, &books.moved, &before, &after);
         let audit = self.audit(std::mem::take(&mut books.samples), &sources, &doors).await;
-        self.step("delivered files and source files are deleted");
-        cleanup::delivered(&mut engine, self.stop, self.folder).await;
+        // What is kept for a look is at the embedded storages; nothing of a run stays at others.
+        let (keep, all) = (self.options.keep, doors.clone());
+        let stays = move |door: usize| keep && all[door].embedded;
+        if keep {
+            let scratch = self.scratch.display();
+            self.step(format!("the data areas are kept as they are, below {scratch}/storage"));
+        } else {
+            self.step("delivered files and source files are deleted");
+        }
+        cleanup::delivered(&mut engine, &stays, self.stop, self.folder).await;
         if !self.stop.hard.is_cancelled() {
             let left = std::mem::take(&mut books.left);
-            let left = cleanup::rest(&doors, &sources, left, self.folder).await;
+            let left = cleanup::rest((&doors, &stays), &sources, left, (self.folder, &made)).await;
             if left > 0 {
-                let text = format!("{left} paths could not be deleted at external storage; run.log names them");
+                let text = format!(
+                    "{left} paths could not be deleted at external storage, and run.log names them: try weir challenge clean {}",
+                    self.folder.path().display()
+                );
                 self.progress.show(&Update::Note { text });
             }
         }
@@ -253,15 +278,29 @@ impl RunTask<'_> {
             crosschecks,
             audit,
         };
-        let closed = books.close();
+        for text in books.close() {
+            let t_s = clock.now().as_secs_f64();
+            measurement.with(|measurement| {
+                measurement.event(Event {
+                    t_s,
+                    text: text.clone(),
+                });
+            });
+            self.progress.show(&Update::Note { text });
+        }
         let measurement = measurement.into_inner().expect("the loop and the presenter have ended");
-        // Rows that could not be written leave the report.
         let report = assemble::report(measurement, found);
-        write_report(&report, self.folder)?;
-        closed?;
+        let folder = self.folder.path().to_owned();
+        let report_folder = write_report_somewhere(&report, self.folder)?;
+        if report_folder != folder {
+            let (elsewhere, text) = (report_folder.display(), "did not take the report: it is in");
+            let text = format!("{} {text} {elsewhere}", folder.display());
+            self.progress.show(&Update::Note { text });
+        }
         Ok(RunOutcome {
             report,
-            folder: self.folder.path().to_owned(),
+            folder,
+            report_folder,
         })
     }
 

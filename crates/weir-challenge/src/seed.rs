@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
+use weir_measure::files::{FileRow, Happened};
 use weir_units::{Algorithm, Checksum, Checksums};
 
+use crate::made::MadeFiles;
 use crate::progress::{Progress, Seeding, Update};
 use crate::storage::StorageDoor;
 
@@ -27,6 +29,19 @@ pub(crate) struct SourceFile {
     /// Adler-32 of its content; set once it is uploaded.
     pub(crate) checksum: Option<Checksum>,
     pub(crate) checksums: Checksums,
+}
+
+impl SourceFile {
+    /// What is noted of it.
+    fn row<'r>(&'r self, doors: &'r [StorageDoor], checksum: Option<&Checksum>) -> FileRow<'r> {
+        FileRow {
+            happened: Happened::Made,
+            rse: &doors[self.door].name,
+            path: &self.path,
+            size: self.size,
+            checksum: checksum.cloned(),
+        }
+    }
 }
 
 /// The source files of a run: one per door, size and variant, whatever links and workloads share it.
@@ -80,6 +95,7 @@ impl Sources {
         &mut self,
         doors: &[StorageDoor],
         seed: u64,
+        made: &MadeFiles,
         progress: &Arc<dyn Progress>,
         stop: &CancellationToken,
     ) {
@@ -89,8 +105,10 @@ impl Sources {
             bytes: self.files.iter().map(|file| file.size).sum(),
             bytes_done: 0,
         };
+        made.make(self.files.iter().map(|file| file.row(doors, None)));
         let (files_done, bytes_done) = (AtomicU64::new(0), AtomicU64::new(0));
-        let upload = |(index, file): (usize, &SourceFile)| {
+        let upload = |index: usize| {
+            let file = &self.files[index];
             let (door, path, number, size) = (&doors[file.door], file.path.clone(), file.number, file.size);
             let (files_done, bytes_done) = (&files_done, &bytes_done);
             async move {
@@ -98,6 +116,9 @@ impl Sources {
                     return (index, None);
                 }
                 let outcome = door.upload(&path, seed, number, size).await;
+                if let Ok(checksums) = &outcome {
+                    made.make([file.row(doors, checksums.get(Algorithm::Adler32))]);
+                }
                 let files_done = files_done.fetch_add(1, Ordering::Relaxed) + 1;
                 let bytes_done = bytes_done.fetch_add(size, Ordering::Relaxed) + size;
                 progress.show(&Update::Seeding(Seeding {
@@ -108,7 +129,7 @@ impl Sources {
                 (index, Some(outcome))
             }
         };
-        let uploads = futures_util::stream::iter(self.files.iter().enumerate().map(upload));
+        let uploads = futures_util::stream::iter((0..self.files.len()).map(upload));
         let outcomes: Vec<_> = uploads.buffer_unordered(UPLOADS_AT_ONCE).collect().await;
         for (index, outcome) in outcomes {
             let file = &mut self.files[index];

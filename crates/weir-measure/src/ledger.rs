@@ -8,6 +8,9 @@ use weir_plan::{Held, LedgerRow};
 use crate::csv::{Line, heading};
 use crate::spec::Spec;
 
+/// Name of the file in a run folder.
+pub const FILE: &str = "ledger.csv";
+
 /// The columns.
 const COLUMNS: [&str; 14] = [
     "from_s",

@@ -62,6 +62,8 @@ pub struct Ending {
     pub host: Host,
     /// What was cut short and when, if the run was interrupted.
     pub interrupted: Option<String>,
+    /// How far the rows of the run reach, if the report was built from them alone because the run did not come to its end.
+    pub incomplete: Option<String>,
     /// Comparisons of independent counters.
     pub crosschecks: Vec<CrossCheck>,
     /// Files that were read back.
@@ -72,6 +74,13 @@ pub struct Ending {
     pub parameters: BTreeMap<String, String>,
     /// Rules that the world broke, and that make its figures worthless.
     pub violations: Vec<String>,
+}
+
+impl Ending {
+    /// What was cut short and when, if the run did not go to its end.
+    fn cut_short(&self) -> Option<&str> {
+        self.interrupted.as_deref().or(self.incomplete.as_deref())
+    }
 }
 
 /// A run that is over, measured.
@@ -137,6 +146,11 @@ impl Measurement {
     /// Records what happened.
     pub fn event(&mut self, event: Event) {
         self.events.push(event);
+    }
+
+    /// What has happened so far, in the order in which it was recorded.
+    pub fn events(&self) -> &[Event] {
+        &self.events
     }
 
     /// Records how many files were never injected, because they were wanted too long before.
@@ -226,6 +240,7 @@ impl Measured {
             seed: head.seed,
             scale: head.scale,
             interrupted: ending.interrupted.is_some(),
+            incomplete: ending.incomplete.is_some(),
             command: ending.command,
             started_at: ending.started_at,
             ended_at: ending.ended_at,
@@ -255,7 +270,7 @@ fn judge(figures: &Figures, spec: &Spec, thresholds: &[Evaluated], ending: &Endi
         thresholds,
         crosschecks: &ending.crosschecks,
         audit: ending.audit.as_ref(),
-        interrupted: ending.interrupted.as_deref(),
+        interrupted: ending.cut_short(),
         cells: cells(figures),
         finished: figures.totals.finished,
         parts: if is_steady { figures.parts.total() } else { &[] },
@@ -280,7 +295,7 @@ fn cells(figures: &Figures) -> (u64, u64) {
 
 fn advice_of(figures: &Figures, scale: f64, ending: &Ending) -> Option<String> {
     let totals = &figures.totals;
-    let whole = ending.interrupted.is_none();
+    let whole = ending.cut_short().is_none();
     let (asked, achieved) = totals.asked_bps.zip(totals.achieved_bps).filter(|_| whole)?;
     let failed = ratio(totals.failed, totals.finished + totals.failed).unwrap_or(0.0);
     advice::weak_machine(scale, asked, achieved, failed, &ending.host)

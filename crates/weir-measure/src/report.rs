@@ -38,6 +38,10 @@ pub struct Report {
     pub scale: f64,
     /// Whether the run was stopped before its time.
     pub interrupted: bool,
+    /// Whether the run never came to its end, and the report was built from the rows that it left: nothing that is done after the
+    /// drain is in it, such as cross-checks and the audit.
+    #[serde(default)]
+    pub incomplete: bool,
     /// Command line that runs the same challenge again.
     pub command: String,
     /// Start of the ramp window, RFC 3339 in UTC; of a simulated run in its world's calendar, or `T+0s` if that has none. All

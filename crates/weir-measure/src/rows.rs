@@ -1,18 +1,24 @@
 //! `transfers.csv`: one row per transfer.
 
-use std::io::{self, Write};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use weir_world::{Party, Phase};
+use weir_world::{ErrorClass, Party, Phase};
 
 use crate::csv::{Line, heading};
+use crate::read::{Fields, ReadError, Rows};
 use crate::spec::Spec;
-use crate::transfer::{State, Transfer};
+use crate::transfer::{Failure, State, Transfer};
+
+/// Name of the file in a run folder.
+pub const FILE: &str = "transfers.csv";
 
 /// The columns.
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "id",
     "workload",
+    "cell",
     "source",
     "destination",
     "source_site",
@@ -70,23 +76,19 @@ pub fn begin(to: &mut dyn Write) -> io::Result<()> {
 /// Those of the writer.
 pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer) -> io::Result<()> {
     let link = &spec.links[transfer.link];
-    let state = match transfer.state {
-        State::Finished => "finished",
-        State::Failed => "failed",
-        State::Cancelled => "cancelled",
-    };
     let failure = transfer.failure.as_ref().filter(|_| transfer.state != State::Finished);
     let remedy = failure.and_then(|failure| failure.remedy.as_deref());
     // In the order of COLUMNS.
     Line::new(to)
         .number(row.id)?
         .text(&spec.workloads[transfer.workload].name)?
+        .count(transfer.cell.map(|cell| cell as u64))?
         .text(&link.source)?
         .text(&link.destination)?
         .text(&spec.sites[link.source_site])?
         .text(&spec.sites[link.destination_site])?
         .number(transfer.size)?
-        .text(state)?
+        .text(transfer.state.as_str())?
         .text(transfer.mode.as_deref().unwrap_or_default())?
         .time(Some(row.wanted))?
         .time(Some(row.injected))?
@@ -105,4 +107,75 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
         .text(failure.map_or("", |failure| &failure.message))?
         .text(remedy.unwrap_or_default())?
         .end()
+}
+
+/// Reads rows back, for the run of this specification, and hands each over; returns where they stopped being readable, if they did.
+///
+/// What the remedy or the message of a failure says is as it was written; of a row that finished there is no failure.
+///
+/// # Errors
+/// The file has other columns.
+pub fn read(from: impl Read, spec: &Spec, mut take: impl FnMut(&Transfer)) -> Result<Option<ReadError>, ReadError> {
+    let places = Places::of(spec);
+    let rows = Rows::of(FILE, &COLUMNS, from)?;
+    let outcome = rows.each(|fields| {
+        take(&transfer(fields, &places)?);
+        Ok(())
+    });
+    Ok(outcome.err())
+}
+
+/// The numbers of what a row names.
+struct Places<'s> {
+    spec: &'s Spec,
+    workloads: BTreeMap<&'s str, usize>,
+    links: BTreeMap<(&'s str, &'s str), usize>,
+}
+
+impl<'s> Places<'s> {
+    fn of(spec: &'s Spec) -> Self {
+        let workloads = spec.workloads.iter().enumerate();
+        Self {
+            spec,
+            workloads: workloads.map(|(at, workload)| (workload.name.as_str(), at)).collect(),
+            links: spec.numbers(),
+        }
+    }
+}
+
+fn transfer(fields: &Fields<'_>, places: &Places<'_>) -> Result<Transfer, String> {
+    let name = fields.text("workload");
+    let workload = places.workloads.get(name).copied();
+    let workload = workload.ok_or_else(|| format!("the challenge has no workload {name}"))?;
+    let cell = fields.count("cell")?;
+    if cell.is_some_and(|cell| cell >= places.spec.workloads[workload].cells.len()) {
+        return Err(format!("{name} has fewer cells than {}", fields.text("cell")));
+    }
+    let ends = (fields.text("source"), fields.text("destination"));
+    let link = places.links.get(&ends).copied();
+    let state = fields.word("state", State::parse)?.ok_or("state: is empty")?;
+    let failure = fields.word("error_class", ErrorClass::parse)?.map(|class| {
+        Ok::<_, String>(Failure {
+            class,
+            message: fields.text("message").to_owned(),
+            party: fields.word("party", Party::parse)?,
+            phase: fields.word("phase", Phase::parse)?,
+            remedy: fields.filled("remedy").map(str::to_owned),
+        })
+    });
+    Ok(Transfer {
+        workload,
+        link: link.ok_or_else(|| format!("the challenge has no link {} -> {}", ends.0, ends.1))?,
+        cell,
+        size: fields.number("size_bytes")?,
+        state,
+        mode: fields.filled("mode").map(str::to_owned),
+        late: fields.moment("late_s")?,
+        started: fields.time("started_s")?,
+        ended: fields.moment("ended_s")?,
+        bytes_moved: fields.number("bytes_moved")?,
+        counted: fields.count("counted_bytes")?,
+        retries: fields.number("retries")?,
+        failure: failure.transpose()?,
+    })
 }

@@ -157,6 +157,20 @@ impl WindowSpec {
         }
     }
 
+    /// Says where in the ramp, the hold or the drain a moment lies, in words that follow a verb: `3.2 s into the ramp of 10.0 s`. The
+    /// windows are those that were planned; `drain` is when the drain began, once it has.
+    pub fn place(&self, moment: Duration, drain: Option<Duration>) -> String {
+        let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
+        let (name, from, length) = match drain {
+            Some(began) => ("drain", began, self.drain_end.saturating_sub(self.hold_end)),
+            None if moment < self.ramp_end => ("ramp", Duration::ZERO, self.ramp_end),
+            None if self.hold().is_zero() => return format!("{} after its start", seconds(moment)),
+            None => ("hold window", self.ramp_end, self.hold()),
+        };
+        let into = moment.saturating_sub(from);
+        format!("{} into the {name} of {}", seconds(into), seconds(length))
+    }
+
     /// The width of the bins in which a run with these windows is shown: whole seconds.
     pub fn bin(&self) -> Duration {
         let seconds = self.drain_end.as_secs() + 1;

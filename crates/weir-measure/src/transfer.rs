@@ -61,6 +61,25 @@ pub struct Failure {
     pub remedy: Option<String>,
 }
 
+impl State {
+    /// Every state.
+    pub const ALL: [State; 3] = [State::Finished, State::Failed, State::Cancelled];
+
+    /// The word used in rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The state with this word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
 impl Transfer {
     /// Returns start and end of the attempt that ended it; a point in time where no start is known.
     pub(crate) fn span(&self) -> (Duration, Duration) {

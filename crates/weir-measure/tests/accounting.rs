@@ -388,6 +388,7 @@ fn report() -> Report {
         seed: 42,
         scale: 0.01,
         interrupted: false,
+        incomplete: false,
         command: "weir challenge run two.toml".to_owned(),
         started_at: "2026-11-21T12:00:00Z".to_owned(),
         ended_at: "2026-11-21T12:00:35Z".to_owned(),

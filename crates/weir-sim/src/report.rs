@@ -113,6 +113,7 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
             memory_stalled_ratio: None,
         },
         interrupted: None,
+        incomplete: None,
         crosschecks: vec![crosscheck(&outcome)],
         audit: None,
         deleted_files: 0,

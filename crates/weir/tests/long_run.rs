@@ -92,6 +92,7 @@ fn measured(plan: &SimPlan) -> Report {
             memory_stalled_ratio: None,
         },
         interrupted: None,
+        incomplete: None,
         crosschecks: Vec::new(),
         audit: None,
         deleted_files: 0,

@@ -43,6 +43,12 @@ export function verdict(report: Report): HTMLElement {
       reasons(report.verdict_reasons),
       report.advice !== null && h("p", { class: "advice" }, h("strong", {}, "Advice: "), report.advice),
       report.interrupted && h("p", { class: "interrupted" }, "The run was interrupted: figures cover what was done until then."),
+      report.incomplete &&
+        h(
+          "p",
+          { class: "interrupted" },
+          "The run did not come to its end: this report was built from the rows that it left. Counters were not compared, and no file was read back.",
+        ),
     ),
   );
 }

@@ -73,6 +73,7 @@ async fn report(service: Scripted) -> Report {
         workloads: 1,
         sources,
         folder: folder.clone(),
+        made: books.made().clone(),
         clock,
         stop: no_more.clone(),
         keep: Keep::percent(1, None),
@@ -90,9 +91,10 @@ async fn report(service: Scripted) -> Report {
         folder: &folder,
         stop: &Stop::default(),
         no_more: &no_more,
+        stage: Stage::Injecting,
     };
     let driven = drive.run().await;
-    books.close().unwrap();
+    assert_eq!(books.close(), Vec::<String>::new());
     let text = String::new;
     let host = Host {
         name: text(),
@@ -114,6 +116,7 @@ async fn report(service: Scripted) -> Report {
         },
         host,
         interrupted: driven.interrupted,
+        incomplete: None,
         crosschecks: Vec::new(),
         audit: None,
         deleted_files: 0,

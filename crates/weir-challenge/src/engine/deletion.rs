@@ -34,6 +34,7 @@ impl<D: InjectionDoor> Engine<D> {
         } = deleted;
         match outcome {
             Ok(was_there) => {
+                self.made.deleted(&self.doors[file.door].name, &file.path);
                 self.held[file.door] -= file.size;
                 self.deleted_files += u64::from(was_there);
                 if !was_there {
@@ -54,10 +55,10 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Makes every delivered file due for deletion, those kept for the audit too.
-    pub(crate) fn expire_all(&mut self) {
+    /// Makes every delivered file due for deletion, those kept for the audit too, but at doors where files stay.
+    pub(crate) fn expire_all(&mut self, stays: &dyn Fn(usize) -> bool) {
         let live = std::mem::take(&mut self.live);
-        for file in live {
+        for file in live.into_iter().filter(|file| !stays(file.door)) {
             self.delete(file, 1);
         }
     }

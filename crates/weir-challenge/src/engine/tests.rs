@@ -9,6 +9,7 @@ use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
 
 use super::*;
+use crate::append::AppendFile;
 use crate::record::WantedFile;
 
 /// A service that answers from a script.
@@ -144,6 +145,7 @@ fn setting() -> Setting {
         workloads: 2,
         sources: Arc::new(sources),
         folder: Arc::new(RunFolder::create(directory.path(), "test", jiff::Timestamp::UNIX_EPOCH).unwrap()),
+        made: MadeFiles::new(AppendFile::create(&directory.path().join("files.csv")).unwrap()),
         clock: Clock::start(),
         stop: stop.clone(),
         keep: Keep::percent(1, None),

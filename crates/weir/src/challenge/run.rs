@@ -86,7 +86,7 @@ pub(crate) fn ran(outcome: &RunOutcome) -> Ran<'_> {
         verdict_reasons: &outcome.report.verdict_reasons,
         interrupted: outcome.report.interrupted,
         folder: &outcome.folder,
-        report: outcome.folder.join("report.json"),
+        report: outcome.report_folder.join("report.json"),
         totals: &outcome.report.totals,
     }
 }

@@ -44,7 +44,10 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
         print(audit.samples.iter().map(|sample| format!("  {sample}")).collect());
     }
     output.line("");
-    output.line(format!("report  {}", outcome.folder.join("report.html").display()));
+    output.line(format!(
+        "report  {}",
+        outcome.report_folder.join("report.html").display()
+    ));
     output.line(format!("again   {}", report.command));
 }
 
@@ -53,7 +56,11 @@ fn verdict(report: &Report, color: bool) -> String {
         Verdict::None => "NO VERDICT".to_owned(),
         verdict => verdict.as_str().to_uppercase(),
     };
-    let interrupted = if report.interrupted { " (interrupted)" } else { "" };
+    let interrupted = match (report.interrupted, report.incomplete) {
+        (true, _) => " (interrupted)",
+        (false, true) => " (incomplete)",
+        (false, false) => "",
+    };
     let code = match report.verdict {
         Verdict::Pass => "1;32",
         Verdict::None => "1",

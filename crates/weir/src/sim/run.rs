@@ -53,6 +53,7 @@ fn simulate(plan: &SimPlan, (policy, rows): (Policy, Rows), out: &Path, command:
     Ok(RunOutcome {
         report,
         folder: folder.path().to_owned(),
+        report_folder: folder.path().to_owned(),
     })
 }
 

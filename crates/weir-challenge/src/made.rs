@@ -1,0 +1,48 @@
+//! `files.csv`: every file that the run makes at a storage, noted before it is made, and every one that it has deleted.
+//!
+//! What is noted here and was not deleted is what a run that was killed has left.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_measure::files::{self, FileRow, Happened};
+
+use crate::append::AppendFile;
+
+/// Notes the files of a run; its clones note into the same file.
+#[derive(Debug, Clone)]
+pub(crate) struct MadeFiles(Arc<Mutex<AppendFile>>);
+
+impl MadeFiles {
+    /// Notes into a file without rows.
+    pub(crate) fn new(mut file: AppendFile) -> Self {
+        file.row(|to| files::begin(to));
+        Self(Arc::new(Mutex::new(file)))
+    }
+
+    /// Does something with the file.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut AppendFile) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes files that are about to be made, or whose checksum is known now. They are in the file when this returns.
+    pub(crate) fn make<'r>(&self, rows: impl IntoIterator<Item = FileRow<'r>>) {
+        self.with(|file| {
+            for row in rows {
+                file.row(|to| files::write(to, &row));
+            }
+            file.flush();
+        });
+    }
+
+    /// Notes a file that is not there any more.
+    pub(crate) fn deleted(&self, rse: &str, path: &str) {
+        let row = FileRow {
+            happened: Happened::Deleted,
+            rse,
+            path,
+            size: 0,
+            checksum: None,
+        };
+        self.with(|file| file.row(|to| files::write(to, &row)));
+    }
+}

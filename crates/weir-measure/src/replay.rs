@@ -1,0 +1,83 @@
+//! Measures a run again from the files that it wrote while it went on: what is known of a run that never came to its report.
+
+use std::io::Read;
+use std::time::Duration;
+
+use weir_plan::Plan;
+
+use crate::measurement::Measurement;
+use crate::read::ReadError;
+use crate::samples::{Sample, Stage};
+use crate::snapshot::Standing;
+use crate::{events, rows, samples};
+
+/// The files of a run.
+#[derive(Debug)]
+pub struct Recorded<T, S, E> {
+    /// `transfers.csv`.
+    pub transfers: T,
+    /// `series.csv`.
+    pub series: S,
+    /// `events.csv`.
+    pub events: E,
+}
+
+/// What the files of a run say.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The measurement, as it was when the last row was written.
+    pub measurement: Measurement,
+    /// The last moment of which there is a row.
+    pub reached: Duration,
+    /// When injection ended, if it had.
+    pub drain: Option<Duration>,
+    /// Whether the drain had ended.
+    pub is_over: bool,
+    /// How it stood with what had not ended.
+    pub standing: Standing,
+    /// Where a file stopped being readable. A run that is killed cuts its last row off.
+    pub cut: Vec<ReadError>,
+}
+
+/// Measures a run again.
+///
+/// # Errors
+/// A file is none of its kind.
+pub fn replay<T: Read, S: Read, E: Read>(plan: &Plan, recorded: Recorded<T, S, E>) -> Result<Replayed, ReadError> {
+    let mut measurement = Measurement::of(plan);
+    let mut cut = Vec::new();
+    let mut closed = None;
+    let mut last: Option<Sample> = None;
+    cut.extend(samples::read(recorded.series, |sample| {
+        if sample.stage != Stage::Injecting && closed.is_none() {
+            closed = Some(sample.at);
+        }
+        measurement.gauge(sample.at, sample.standing.active, sample.standing.queued);
+        last = Some(*sample);
+    })?);
+    let mut reached = last.map_or(Duration::ZERO, |sample| sample.at);
+    // The windows end before the rows are counted into them: a row is counted the same whenever it comes.
+    if let Some(closed) = closed {
+        measurement.close(closed);
+    }
+    let spec = measurement.spec().clone();
+    cut.extend(rows::read(recorded.transfers, &spec, |transfer| {
+        reached = reached.max(transfer.ended);
+        measurement.add(transfer);
+    })?);
+    if closed.is_none() {
+        measurement.close(reached);
+    }
+    measurement.drained(reached);
+    cut.extend(events::read(recorded.events, |event| measurement.event(event))?);
+    let standing = last.map(|sample| sample.standing).unwrap_or_default();
+    measurement.standing(standing);
+    Ok(Replayed {
+        measurement,
+        reached,
+        drain: closed,
+        is_over: last.is_some_and(|sample| sample.stage == Stage::Over),
+        standing,
+        cut,
+    })
+}
