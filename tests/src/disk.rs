@@ -51,6 +51,11 @@ impl SmallDisk {
         words.into_iter().map(str::to_owned).chain([pid]).collect()
     }
 
+    /// The process below whose root, in `/proc`, others see it.
+    pub fn holder(&self) -> u32 {
+        self.holder.pid()
+    }
+
     /// Takes all the room that is left.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use weir_tests::{Daemon, Run, wait_for, weir, weir_binary};
+use weir_tests::{Daemon, Run, RunningGrid, SmallDisk, wait_for, weir, weir_binary};
 
 /// Two sites, both ways, for three seconds.
 const SMALL: &str = r#"
@@ -135,5 +135,199 @@ fn a_run_that_goes_on_shows_how_far_it_is() -> Result<()> {
         last,
         "what is whole is not built again"
     );
+    Ok(())
+}
+
+/// A grid whose two RSEs are the external storages of challenges.
+const STORAGES: &str =
+    "name = \"far\"\n[storage]\ndurability = \"cache\"\n[[rse]]\nname = \"FAR\"\n[[rse]]\nname = \"AWAY\"\n";
+
+/// A challenge between both, with further keys of the file.
+fn between(grid: &RunningGrid, phases: &str) -> String {
+    let rse = |name: &str| {
+        let (url, dir) = (grid.rse_url(name), grid.dir());
+        let dir = dir.display();
+        format!(
+            "[[grid.rse]]\nname = \"{name}\"\nurl = \"{url}\"\nca = \"{dir}/trust/ca.pem\"\ntoken_file = \"{dir}/token\"\n"
+        )
+    };
+    format!(
+        "name = \"far\"\n[phases]\n{phases}\n[grid]\nname = \"far\"\n{}{}[[workload]]\nkind = \"rates\"\nlifetime = \"1 h\"\nfile_size_min = \"100 kB\"\nfile_size_max = \"100 kB\"\n\
+         rates = [{{ source = \"FAR\", destination = \"AWAY\", rate = \"20 Mb/s\" }}]\n",
+        rse("FAR"),
+        rse("AWAY")
+    )
+}
+
+/// Files below the area of an RSE.
+fn stored(grid: &RunningGrid, name: &str) -> Vec<PathBuf> {
+    fn below(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.path() {
+                path if path.is_dir() => below(&path, found),
+                path => found.push(path),
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(&grid.area(name).join("weir"), &mut found);
+    found
+}
+
+fn clean(folder: &Path, more: &[&str]) -> Result<Run> {
+    let mut words = vec!["challenge".as_ref(), "clean".as_ref(), folder.as_os_str()];
+    words.extend(more.iter().map(std::ffi::OsStr::new));
+    weir(&words)
+}
+
+#[test]
+fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<()> {
+    // Wrong: a killed run fills somebody's storage for ever, or the clean-up deletes what somebody else has put or changed there.
+    let grid = RunningGrid::up(STORAGES)?;
+    let scratch = tempfile::tempdir()?;
+    fs::write(
+        scratch.path().join("small.toml"),
+        between(&grid, "ramp = \"1 s\"\nhold = \"60 s\""),
+    )?;
+    let (mut run, runs) = start(scratch.path(), 0)?;
+    wait_for(Duration::from_secs(60), || {
+        Ok((stored(&grid, "AWAY").len() > 5).then_some(()))
+    })?;
+    let folder = run_folder(&runs)?;
+    let refused = clean(&folder, &["--yes"])?;
+    assert!(refused.stderr.contains("still goes on"), "{refused:?}");
+    run.kill()?;
+
+    let before = (stored(&grid, "FAR"), stored(&grid, "AWAY"));
+    assert!(!before.0.is_empty() && before.1.len() > 5, "{before:?}");
+    let listed = clean(&folder, &[])?.expect_ok()?;
+    assert!(listed.stdout.contains("add --yes"), "{}", listed.stdout);
+    assert_eq!(
+        (stored(&grid, "FAR"), stored(&grid, "AWAY")),
+        before,
+        "a listing deletes nothing"
+    );
+
+    // One file gets another content of the same size, one another size, and a stranger's lies beside.
+    let (same_size, longer) = (&before.1[0], &before.1[1]);
+    let length = fs::metadata(same_size)?.len() as usize;
+    let url = |path: &Path| {
+        format!(
+            "{}/{}",
+            grid.rse_url("AWAY"),
+            path.strip_prefix(grid.area("AWAY")).unwrap().display()
+        )
+    };
+    let stranger = same_size.with_file_name("notes.txt");
+    for (path, content) in [
+        (same_size, vec![7; length]),
+        (longer, vec![7; length + 1]),
+        (&stranger, vec![7]),
+    ] {
+        let file = grid.scratch().join("content");
+        fs::write(&file, content)?;
+        grid.curl(&["-sS", "-T", file.to_str().unwrap(), &url(path)])?
+            .expect_ok()?;
+    }
+    let cleaned = clean(&folder, &["--yes", "--json"])?.expect_ok()?.envelope()?;
+    let mut left = stored(&grid, "AWAY");
+    left.sort();
+    let mut edited = vec![same_size.clone(), longer.clone(), stranger];
+    edited.sort();
+    assert_eq!(left, edited, "{cleaned}");
+    assert_eq!(stored(&grid, "FAR"), Vec::<PathBuf>::new());
+    let others = cleaned["data"]["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|file| file["found"] == "other");
+    let why: Vec<&str> = others.map(|file| file["why"].as_str().unwrap()).collect();
+    assert_eq!(why.len(), 2, "{cleaned}");
+    assert!(why.iter().any(|why| why.contains("its size is")) && why.iter().any(|why| why.contains("its checksum is")));
+    assert!(
+        cleaned["data"]["unknown"][0][1]
+            .as_str()
+            .unwrap()
+            .ends_with("/notes.txt")
+    );
+    assert!(
+        !folder.join("scratch").exists(),
+        "the data areas hold secrets of the grid"
+    );
+
+    // The next run tells of them.
+    fs::write(scratch.path().join("small.toml"), between(&grid, "hold = \"1 s\""))?;
+    let (mut run, _) = start(scratch.path(), 1)?;
+    wait_for(Duration::from_secs(60), || run.ended())?;
+    let name = folder.file_name().unwrap().to_string_lossy();
+    assert!(
+        run.said()
+            .contains(&format!("AWAY holds directories of other runs below /weir: {name}")),
+        "{}",
+        run.said()
+    );
+
+    for path in edited {
+        grid.curl(&["-sS", "-X", "DELETE", &url(&path)])?.expect_ok()?;
+    }
+    clean(&folder, &["--yes"])?.expect_ok()?;
+    assert!(!grid.area("AWAY").join("weir").join(&*name).exists());
+    let again = clean(&folder, &[])?.expect_ok()?;
+    assert!(again.stdout.contains("the run left nothing"), "{}", again.stdout);
+    Ok(())
+}
+
+#[test]
+fn a_disk_that_is_full_loses_neither_rows_nor_the_report() -> Result<()> {
+    // Wrong: a disk that is full for a moment breaks rows off, or one that is full at the end takes the report with it.
+    let grid = RunningGrid::up(STORAGES)?;
+    for at_the_end in [false, true] {
+        let disk = SmallDisk::new(24)?;
+        let scratch = tempfile::tempdir()?;
+        let (file, elsewhere) = (scratch.path().join("far.toml"), scratch.path().join("elsewhere"));
+        fs::write(&file, between(&grid, "ramp = \"1 s\"\nhold = \"7 s\"\ndrain = \"5 s\""))?;
+        fs::create_dir(&elsewhere)?;
+        let within = disk.within();
+        let mut command = Command::new(&within[0]);
+        command.args(&within[1..]).arg(weir_binary());
+        command
+            .args(["challenge", "run"])
+            .arg(&file)
+            .arg("--out")
+            .arg(disk.path().join("runs"));
+        command.env_remove("WEIR_LOG").env("TMPDIR", &elsewhere);
+        let mut run = Daemon::start(command, &scratch.path().join("out"))?;
+        wait_for(Duration::from_secs(60), || {
+            Ok((stored(&grid, "AWAY").len() > 3).then_some(()))
+        })?;
+        disk.fill()?;
+        std::thread::sleep(Duration::from_secs(4));
+        if !at_the_end {
+            disk.free()?;
+        }
+        let code = wait_for(Duration::from_secs(120), || run.ended())?;
+        let said = run.said();
+        assert!(matches!(code, Some(0 | 1)), "{code:?}: {said}");
+        if at_the_end {
+            assert!(said.contains("did not take the report: it is in"), "{said}");
+            let found = json(&run_folder(&elsewhere)?.join("report.json"))?;
+            assert!(found["totals"]["finished"].as_u64().unwrap() > 3, "{found}");
+            let lacking = found["events"].to_string();
+            assert!(lacking.contains("does not hold the last rows"), "{lacking}");
+        } else {
+            assert!(!said.contains("did not take the report"), "{said}");
+            let held = PathBuf::from(format!("/proc/{}/root", disk.holder()));
+            let folder = run_folder(&held.join(disk.path().strip_prefix("/")?).join("runs"))?;
+            let found = json(&folder.join("report.json"))?;
+            let rows = lines(&folder.join("transfers.csv")) as u64 - 1;
+            assert_eq!(found["totals"]["transfers"].as_u64(), Some(rows), "{found}");
+            assert!(rows > 10, "{rows}");
+            assert!(
+                found["events"].to_string().contains("takes no rows"),
+                "the disk was never full: {found}"
+            );
+        }
+        assert_eq!(stored(&grid, "AWAY"), Vec::<PathBuf>::new(), "the run cleaned up");
+    }
     Ok(())
 }

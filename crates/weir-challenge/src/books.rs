@@ -1,7 +1,9 @@
 //! The records of a run: files that grow with it, and sums and paths for its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use weir_measure::report::Event;
 use weir_measure::samples::{self, Sample};
 use weir_measure::{Spec, State, events, ledger, rows};
 use weir_plan::LedgerRow;
@@ -34,6 +36,8 @@ pub(crate) struct Books {
     made: MadeFiles,
     /// Events of the measurement that are in their file.
     n_events: usize,
+    /// Moment of the last sample.
+    reached: Duration,
     /// For the cross-checks.
     pub(crate) moved: Moved,
     /// Delivered files that are to be read back.
@@ -83,6 +87,7 @@ impl Books {
             events,
             made: MadeFiles::new(files),
             n_events: 0,
+            reached: Duration::ZERO,
             samples: Vec::new(),
             left: LeftBehind::default(),
         };
@@ -125,6 +130,7 @@ impl Books {
 
     /// Takes in how it stands at a moment.
     pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.reached = sample.at;
         self.series.row(|to| samples::write(to, sample));
     }
 
@@ -152,8 +158,12 @@ impl Books {
             troubles.extend(file.trouble());
         });
         troubles.extend(self.syncing.trouble());
-        for trouble in troubles {
-            self.folder.log(&trouble);
+        for text in troubles {
+            // The log may be on the same disk; the event waits with the rows.
+            self.folder.log(&text);
+            let t_s = self.reached.as_secs_f64();
+            self.measurement
+                .with(|measurement| measurement.event(Event { t_s, text }));
         }
     }
 

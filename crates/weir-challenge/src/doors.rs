@@ -2,7 +2,7 @@
 
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
-use weir_grid::{EmbeddedGrid, KindDescription};
+use weir_grid::{EmbeddedGrid, GridCredentials, KindDescription};
 use weir_http::Client;
 use weir_model::{Grid, RseKind};
 
@@ -20,6 +20,31 @@ pub(crate) struct Doors {
     pub(crate) tokens: TokenSource,
     /// A client that trusts the grid's authorities.
     pub(crate) client: Client,
+}
+
+/// Makes the doors of the storages that are not a grid's own, for what the run of this name left there.
+pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) -> Result<Vec<StorageDoor>, RunError> {
+    let mut doors = Vec::new();
+    for rse in &grid.rses {
+        let RseKind::External { url, .. } = &rse.kind else {
+            continue;
+        };
+        let name = rse.name.to_string();
+        let Some(tokens) = credentials.storage_tokens(&rse.name) else {
+            return Err(RunError::NoDoor { rse: name });
+        };
+        doors.push(StorageDoor {
+            url: url.trim_end_matches('/').to_owned(),
+            audience: weir_grid::origin(url).to_owned(),
+            embedded: false,
+            quota: None,
+            directory: format!("/weir/{run}"),
+            tokens: tokens.clone(),
+            client: credentials.client().clone(),
+            name,
+        });
+    }
+    Ok(doors)
 }
 
 /// Makes the doors of a grid for the run of this name.

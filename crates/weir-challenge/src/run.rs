@@ -31,7 +31,7 @@ use crate::rates::RatesDriver;
 use crate::seed::Sources;
 use crate::steps::StepsDriver;
 use crate::storage::StorageDoor;
-use crate::{RunError, assemble, cleanup, doors, host, preflight};
+use crate::{RunError, assemble, cleanup, doors, host, leftovers, preflight};
 
 /// How often the presenter gets figures.
 const TELL: Duration = Duration::from_millis(500);
@@ -175,6 +175,10 @@ impl RunTask<'_> {
         description.write(self.folder)?;
         let opened = doors::open(&self.plan.grid, grid, &run)?;
         let doors = Arc::new(opened.storage);
+        for text in leftovers::of_others(&doors, &self.options.out).await {
+            self.folder.log(&text);
+            self.progress.show(&Update::Note { text });
+        }
         let spec = Spec::of(self.plan);
         let Layout {
             ends,

@@ -3,6 +3,8 @@
 //! Every call carries a token of least privilege: read for reading, modify for the rest, and only below the run's own
 //! directory.
 
+mod looks;
+
 use std::error::Error;
 use std::time::Duration;
 

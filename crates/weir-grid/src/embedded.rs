@@ -28,7 +28,7 @@ const READY_PATIENCE: Duration = Duration::from_secs(30);
 const KNOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The host of issuer and transfer service.
-const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// How an embedded grid is run.
 #[derive(Debug, Clone)]
@@ -319,7 +319,7 @@ async fn make_ready(
 ) -> Result<(Client, BTreeMap<RseName, TokenSource>), GridError> {
     let roots = TrustRoots::file(&ground.trust.file);
     let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
-    let tokens = token_sources(grid, ground, description, &client)?;
+    let tokens = token_sources(grid, ground, &description.issuer.url, &client)?;
     wait_for_doors(description).await?;
     if let Some(catalog) = &description.catalog {
         catalog::describe(grid, description, catalog, &client).await?;
@@ -349,14 +349,14 @@ async fn wait_for_doors(description: &GridDescription) -> Result<(), GridError> 
     }
 }
 
-/// Where tokens for each RSE come from.
-fn token_sources(
+/// Where tokens for each RSE come from; `issuer` is the URL of the grid's own.
+pub(crate) fn token_sources(
     grid: &Grid,
     ground: &Ground,
-    description: &GridDescription,
+    issuer: &str,
     client: &Client,
 ) -> Result<BTreeMap<RseName, TokenSource>, GridError> {
-    let token_url = format!("{}/token", description.issuer.url);
+    let token_url = format!("{issuer}/token");
     let own = TokenSource::client_credentials(client.clone(), token_url, configure::CLIENT_ID, &ground.secret);
     let source_of = |rse: &Rse| match &rse.kind {
         RseKind::Embedded { .. }
@@ -422,7 +422,7 @@ fn describe_rse(rse: &Rse, url: String, area: Option<std::path::PathBuf>) -> Rse
 }
 
 /// `https://host:port` of a URL: the audience that tokens for a storage carry.
-fn origin(url: &str) -> &str {
+pub fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     url[host..].find('/').map_or(url, |path| &url[..host + path])
 }
@@ -445,7 +445,7 @@ async fn run_on<T: Send + 'static>(runtime: &Runtime, future: impl Future<Output
     }
 }
 
-fn not_started(door: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GridError {
+pub(crate) fn not_started(door: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GridError {
     GridError::Start {
         door: door.to_owned(),
         source: source.into(),

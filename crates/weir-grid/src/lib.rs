@@ -27,6 +27,7 @@
 mod addresses;
 mod catalog;
 mod configure;
+mod credentials;
 mod description;
 mod doors;
 mod embedded;
@@ -37,12 +38,13 @@ mod reach;
 mod user;
 
 pub use addresses::RSES_MAX;
+pub use credentials::GridCredentials;
 pub use description::{
     CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
     RseDescription, SCHEMA, UserDescription,
 };
 pub use doors::{DoorStatus, knock, renew_token_file};
-pub use embedded::{EmbeddedGrid, GridOptions};
+pub use embedded::{EmbeddedGrid, GridOptions, origin};
 pub use error::GridError;
 pub use ground::{LOG_NAME, prepare_directory};
 pub use lock::GridProcess;

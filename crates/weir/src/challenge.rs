@@ -1,6 +1,7 @@
-//! `weir challenge …`: run, new, check and plan.
+//! `weir challenge …`: run, new, check, plan and clean.
 
 mod check;
+mod clean;
 mod lines;
 mod new;
 mod plan;
@@ -28,6 +29,7 @@ pub(crate) fn run(command: ChallengeCommand, output: &Output) -> Result<Exit, Fa
         ChallengeCommand::New(arguments) => new::run(&arguments, output),
         ChallengeCommand::Check(arguments) => check::run(&arguments, output),
         ChallengeCommand::Plan(arguments) => plan::run(&arguments, output),
+        ChallengeCommand::Clean(arguments) => clean::run(&arguments, output),
     }
 }
 

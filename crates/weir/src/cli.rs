@@ -119,6 +119,8 @@ pub(crate) enum ChallengeCommand {
     Check(ChallengeFileArguments),
     /// Print what a challenge would inject, with the volumes, space and concurrency it needs
     Plan(ChallengeFileArguments),
+    /// List what a run left at storages and on this machine, and delete it with --yes
+    Clean(ChallengeCleanArguments),
 }
 
 /// What changes a challenge without editing its file.
@@ -160,6 +162,17 @@ pub(crate) struct ChallengeNewArguments {
     /// The file to write; never overwrites
     #[arg(value_name = "FILE", default_value = "challenge.toml")]
     pub(crate) file: PathBuf,
+}
+
+/// `weir challenge clean`
+#[derive(Debug, Args)]
+pub(crate) struct ChallengeCleanArguments {
+    /// The run folder
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Delete what is listed: files that the run made and that nobody has changed, its empty directories, its data areas
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// `weir challenge check` and `weir challenge plan`

@@ -5,7 +5,6 @@ mod checksum;
 mod door;
 mod du;
 mod get;
-mod listing;
 mod ls;
 mod progress;
 mod put;

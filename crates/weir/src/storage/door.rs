@@ -8,9 +8,9 @@ use weir_auth::Secret;
 use weir_http::{Body, Client, ClientConfig, body};
 use weir_units::{Algorithm, Checksum, parse_digest_header};
 
-use super::listing::{self, Entry};
 use crate::cli::AccessArguments;
 use crate::failure::Failure;
+use weir_challenge::listing::{self, Entry};
 
 /// An answer: what it says before its body, which is read as it comes.
 pub(super) type Answer = Response<hyper::body::Incoming>;
@@ -90,7 +90,7 @@ async fn entries(url: &str, answer: Answer) -> Result<Vec<Entry>, Failure> {
     let answer = expect(url, answer).await?;
     let bytes = body::read_limited(answer.into_body(), LISTING_MAX, SILENCE).await;
     let bytes = bytes.with_context(|| format!("could not read the listing of {url}"))?;
-    let entries = listing::parse(&bytes).with_context(|| format!("{url}: what came is no listing"))?;
+    let entries = listing::parse(&bytes).with_context(|| format!("could not read the listing of {url}"))?;
     Ok(entries)
 }
 

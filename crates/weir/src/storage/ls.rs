@@ -3,7 +3,9 @@
 use serde_json::json;
 use weir_units::Bytes;
 
-use super::{door::Door, listing::Entry};
+use weir_challenge::listing::Entry;
+
+use super::door::Door;
 use crate::cli::StorageLsArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;

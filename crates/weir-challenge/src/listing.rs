@@ -1,11 +1,10 @@
 //! What a storage says of its files: the answer to a PROPFIND (RFC 4918 section 9.1).
 
-use anyhow::{Context, Result, bail};
 use quick_xml::{NsReader, events::Event, name::ResolveResult};
 use serde::Serialize;
 
 /// What is asked for.
-pub(super) const WANTED: &str = concat!(
+pub const WANTED: &str = concat!(
     r#"<?xml version="1.0" encoding="utf-8"?><D:propfind xmlns:D="DAV:"><D:prop><D:resourcetype/><D:getcontentlength/>"#,
     "<D:getlastmodified/><D:quota-used-bytes/><D:quota-available-bytes/></D:prop></D:propfind>"
 );
@@ -13,33 +12,46 @@ pub(super) const WANTED: &str = concat!(
 /// Elements within one another: a listing has seven.
 const DEPTH: usize = 64;
 
+/// What came is no listing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the listing cannot be read: {0}")]
+pub struct NoListing(String);
+
+type Result<T> = std::result::Result<T, NoListing>;
+
 /// A file or a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Entry {
+pub struct Entry {
     /// Its path as the server writes it, decoded; a directory's ends in `/`.
-    pub(super) path: String,
-    pub(super) directory: bool,
+    pub path: String,
+    /// Whether it is a directory.
+    pub directory: bool,
     /// Of a file, where the server tells.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) size: Option<u64>,
+    pub size: Option<u64>,
     /// As HTTP writes dates.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) modified: Option<String>,
+    pub modified: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) used: Option<u64>,
+    /// Of a directory, bytes in use, where the server tells.
+    pub used: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) available: Option<u64>,
+    /// Of a directory, bytes that are free, where the server tells.
+    pub available: Option<u64>,
 }
 
 impl Entry {
     /// The last component of its path.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
     }
 }
 
 /// Reads a multistatus document.
-pub(super) fn parse(document: &[u8]) -> Result<Vec<Entry>> {
+///
+/// # Errors
+/// It is none, or has elements deep within one another.
+pub fn parse(document: &[u8]) -> Result<Vec<Entry>> {
     let mut reader = NsReader::from_reader(document);
     reader.config_mut().expand_empty_elements = true;
     reader.config_mut().trim_text(true);
@@ -49,17 +61,19 @@ pub(super) fn parse(document: &[u8]) -> Result<Vec<Entry>> {
     let mut text = String::new();
     let mut rooted = false;
     loop {
-        let (namespace, event) = reader.read_resolved_event().context("it is no XML")?;
+        let (namespace, event) = reader.read_resolved_event().map_err(no("it is no XML"))?;
         match event {
             Event::Start(element) => {
                 let dav = matches!(namespace, ResolveResult::Bound(namespace) if namespace.as_ref() == b"DAV:");
                 let name = String::from_utf8_lossy(element.local_name().as_ref()).into_owned();
                 if open.is_empty() && !(dav && name == "multistatus") {
-                    bail!("its root is {name}, not multistatus");
+                    return Err(NoListing(format!("its root is {name}, not multistatus")));
                 }
                 rooted = true;
                 if open.len() == DEPTH {
-                    bail!("it has more than {DEPTH} elements within one another");
+                    return Err(NoListing(format!(
+                        "it has more than {DEPTH} elements within one another"
+                    )));
                 }
                 text.clear();
                 if dav && name == "collection" {
@@ -67,7 +81,7 @@ pub(super) fn parse(document: &[u8]) -> Result<Vec<Entry>> {
                 }
                 open.push(if dav { name } else { String::new() });
             }
-            Event::Text(part) => text.push_str(&part.xml_content().context("its text cannot be read")?),
+            Event::Text(part) => text.push_str(&part.xml_content().map_err(no("its text cannot be read"))?),
             Event::GeneralRef(part) => text.push(reference(&part)?),
             Event::End(_) => {
                 let name = open.pop().unwrap_or_default();
@@ -78,16 +92,20 @@ pub(super) fn parse(document: &[u8]) -> Result<Vec<Entry>> {
                 }
                 text.clear();
             }
-            Event::DocType(_) => bail!("it has a document type"),
+            Event::DocType(_) => return Err(NoListing("it has a document type".to_owned())),
             Event::Eof if open.is_empty() && rooted => return Ok(entries),
-            Event::Eof => bail!("it ends in the middle"),
+            Event::Eof => return Err(NoListing("it ends in the middle".to_owned())),
             _ => {}
         }
     }
 }
 
+fn no<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> NoListing {
+    move |error| NoListing(format!("{what}: {error}"))
+}
+
 fn reference(part: &quick_xml::events::BytesRef<'_>) -> Result<char> {
-    if let Some(character) = part.resolve_char_ref().context("a character reference is wrong")? {
+    if let Some(character) = part.resolve_char_ref().map_err(no("a character reference is wrong"))? {
         return Ok(character);
     }
     Ok(match &**part {
@@ -96,7 +114,7 @@ fn reference(part: &quick_xml::events::BytesRef<'_>) -> Result<char> {
         b"amp" => '&',
         b"apos" => '\'',
         b"quot" => '"',
-        _ => bail!("it has an entity that is not declared"),
+        _ => return Err(NoListing("it has an entity that is not declared".to_owned())),
     })
 }
 

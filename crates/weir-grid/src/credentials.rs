@@ -1,0 +1,71 @@
+//! The credentials of a grid without its services: for whoever comes after a grid and has business at its external storages.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use weir_auth::client::TokenSource;
+use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_model::{Grid, RseName};
+
+use crate::embedded::{SERVICE_HOST, not_started, token_sources};
+use crate::ground::Ground;
+use crate::{GridError, configure};
+
+/// How long a token of the grid's own issuer is good.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// The credentials of a grid that does not run. Its issuer runs while this lives, at the address and with the keys that it had.
+pub struct GridCredentials {
+    issuer: weir_issuer::Running,
+    client: Client,
+    tokens: BTreeMap<RseName, TokenSource>,
+    // Last: the directory is free when everything else is gone.
+    _ground: Ground,
+}
+
+impl fmt::Debug for GridCredentials {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("GridCredentials").finish_non_exhaustive()
+    }
+}
+
+impl GridCredentials {
+    /// Takes the directory of a grid, which is made if it is missing, and starts the issuer alone: what the transfer service of the
+    /// grid has not ended stays as it is.
+    ///
+    /// # Errors
+    /// [`GridError`]; [`GridError::Taken`] while a grid runs on the directory.
+    pub fn open(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
+        let mut ground = Ground::lay(grid, dir)?;
+        let listen = ground.addresses.choose("issuer", SERVICE_HOST)?;
+        let config = configure::issuer(&ground, listen, TOKEN_LIFETIME)?;
+        let identity = ground.identity("issuer", SERVICE_HOST)?;
+        let issuer = weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("issuer", error))?;
+        let roots = TrustRoots::file(&ground.trust.file);
+        let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
+        let tokens = token_sources(grid, &ground, issuer.url(), &client)?;
+        Ok(Self {
+            issuer,
+            client,
+            tokens,
+            _ground: ground,
+        })
+    }
+
+    /// A client that trusts the authorities of the grid, those of external endpoints included.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where tokens for the storage of an RSE come from. None if the grid has no such RSE.
+    pub fn storage_tokens(&self, rse: &RseName) -> Option<&TokenSource> {
+        self.tokens.get(rse)
+    }
+
+    /// Stops the issuer.
+    pub async fn close(self) {
+        self.issuer.shutdown().await;
+    }
+}
