@@ -43,6 +43,14 @@ pub enum RunError {
         /// What the system says.
         source: io::Error,
     },
+    /// Storage that the plan uses does not do what the plan needs.
+    #[error("{failures} checks of storage failed before the start, the first: {first}")]
+    Sites {
+        /// How many.
+        failures: usize,
+        /// The first of them.
+        first: String,
+    },
     /// The run was interrupted before its start.
     #[error("interrupted before the challenge began")]
     Interrupted,
@@ -57,6 +65,7 @@ impl RunError {
             }
             Self::Folder { .. } => Some("choose another place with --out"),
             Self::Grid(error) => error.remedy(),
+            Self::Sites { .. } => Some("mend what the table names, or run without the preflight: --preflight none"),
             Self::NoDoor { .. } | Self::Secret { .. } | Self::Interrupted => None,
         }
     }

@@ -24,6 +24,7 @@
 //!     scratch: None,
 //!     keep: false,
 //!     audit: Some(5.0),
+//!     preflight: Some(std::time::Duration::from_secs(120)),
 //!     command: "weir challenge run two-sites.toml --audit 5%".to_owned(),
 //! };
 //! let outcome = run(plan, options, Arc::new(Silent), Stop::default()).await?;
@@ -66,6 +67,7 @@ mod rebuild;
 mod record;
 mod run;
 mod seed;
+pub mod sites;
 mod steps;
 mod storage;
 
@@ -77,4 +79,4 @@ pub use injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Obser
 pub use options::{Options, Stop};
 pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
 pub use rebuild::{RebuildError, rebuild};
-pub use run::{RunOutcome, run};
+pub use run::{RunOutcome, check_sites, run};

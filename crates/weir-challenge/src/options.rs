@@ -1,6 +1,7 @@
 //! How a run is wanted, and how it is told to stop.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,8 @@ pub struct Options {
     pub keep: bool,
     /// Percentage of delivered files to be read back.
     pub audit: Option<f64>,
+    /// Longest time for looking at storage that does not start with the grid; it is not looked at if absent.
+    pub preflight: Option<Duration>,
     /// Command line that runs the same again.
     pub command: String,
 }

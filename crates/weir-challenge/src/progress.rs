@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::sites::SitesReport;
+
 /// Somebody who watches a run.
 ///
 /// Called from the run's own tasks, several times a second at most; must return soon.
@@ -36,6 +38,8 @@ pub enum Update {
         /// The sentence, without full stop.
         text: String,
     },
+    /// What was found at storage that does not start with the grid.
+    Sites(SitesReport),
     /// Source files on their way.
     Seeding(Seeding),
     /// Figures of the running challenge, about twice a second.
@@ -54,6 +58,7 @@ impl Update {
             Self::Preflight(_) => "preflight",
             Self::Folder { .. } => "folder",
             Self::Step { .. } => "step",
+            Self::Sites(_) => "sites",
             Self::Seeding(_) => "seeding",
             Self::Live(_) => "progress",
             Self::Note { .. } => "note",

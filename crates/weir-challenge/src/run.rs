@@ -25,10 +25,12 @@ use crate::folder::RunFolder;
 use crate::fts::FtsDoor;
 use crate::layout::{Layout, lay_out};
 use crate::live::SharedMeasurement;
+use crate::made::MadeFiles;
 use crate::options::{Options, Stop};
 use crate::progress::{Progress, Update};
 use crate::rates::RatesDriver;
 use crate::seed::Sources;
+use crate::sites::{self, SitesReport};
 use crate::steps::StepsDriver;
 use crate::storage::StorageDoor;
 use crate::{RunError, assemble, cleanup, doors, host, leftovers, preflight};
@@ -72,6 +74,66 @@ pub async fn run(
     stop: Stop,
 ) -> Result<RunOutcome, RunError> {
     preflight::check(&plan, &options, &*progress)?;
+    let (folder, scratch) = lay_ground(&plan, &options)?;
+    let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch, Purpose::Run).await;
+    let outcome = outcome.map(|done| match done {
+        Done::Run(outcome) => *outcome,
+        Done::Sites(_) => unreachable!("a run ends with its outcome"),
+    });
+    clear(&options, &folder, &scratch);
+    if let Err(error) = &outcome {
+        folder.log(&weir_auth::error_chain(error));
+    }
+    outcome
+}
+
+/// Looks at the storages of a plan as a run would do before it begins, and leaves nothing; `None` if all of them start with the grid.
+///
+/// The grid is started for it, in a folder of its own below `options.out`, which is removed unless something could not be deleted.
+///
+/// # Errors
+/// When the grid could not start. What does not work at a storage is in the report.
+pub async fn check_sites(
+    plan: Plan,
+    options: Options,
+    progress: Arc<dyn Progress>,
+    stop: Stop,
+) -> Result<Option<SitesReport>, RunError> {
+    let (folder, scratch) = lay_ground(&plan, &options)?;
+    let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch, Purpose::Sites).await;
+    clear(&options, &folder, &scratch);
+    let report = outcome.map(|done| match done {
+        Done::Sites(report) => report,
+        Done::Run(_) => unreachable!("a look at the sites ends with its report"),
+    })?;
+    let left = report
+        .iter()
+        .flat_map(|report| &report.sites)
+        .flat_map(|site| &site.checks);
+    if !left
+        .into_iter()
+        .any(|check| check.name == "delete" && check.outcome.has_failed())
+    {
+        let _gone = std::fs::remove_dir_all(folder.path());
+    }
+    Ok(report)
+}
+
+/// What a grid is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Run,
+    Sites,
+}
+
+/// What came of it.
+enum Done {
+    Run(Box<RunOutcome>),
+    Sites(Option<SitesReport>),
+}
+
+/// Makes the run folder and the directory of the data areas.
+fn lay_ground(plan: &Plan, options: &Options) -> Result<(Arc<RunFolder>, PathBuf), RunError> {
     let moment = jiff::Timestamp::now();
     let folder = Arc::new(RunFolder::create(&options.out, &plan.name, moment)?);
     folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
@@ -88,16 +150,16 @@ pub async fn run(
         path: scratch.clone(),
         source,
     })?;
-    let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch).await;
+    Ok((folder, scratch))
+}
+
+/// Removes the data areas, unless they are kept.
+fn clear(options: &Options, folder: &RunFolder, scratch: &Path) {
     if !options.keep
-        && let Err(error) = std::fs::remove_dir_all(&scratch)
+        && let Err(error) = std::fs::remove_dir_all(scratch)
     {
         folder.log(&format!("could not remove {}: {error}", scratch.display()));
     }
-    if let Err(error) = &outcome {
-        folder.log(&weir_auth::error_chain(error));
-    }
-    outcome
 }
 
 /// Runs with the grid's life around it.
@@ -108,7 +170,8 @@ async fn run_in(
     stop: &Stop,
     folder: &Arc<RunFolder>,
     scratch: &Path,
-) -> Result<RunOutcome, RunError> {
+    purpose: Purpose,
+) -> Result<Done, RunError> {
     let step = |text: String| {
         folder.log(&text);
         progress.show(&Update::Step { text });
@@ -131,7 +194,7 @@ async fn run_in(
         scratch,
         host,
     };
-    let outcome = run.with(&grid).await;
+    let outcome = run.with(&grid, purpose).await;
     // Dropping the grid cuts everything off, which is what a second interruption asks for.
     let stopped = tokio::select! {
         stopped = grid.shutdown() => stopped,
@@ -161,7 +224,7 @@ impl RunTask<'_> {
         self.progress.show(&Update::Step { text });
     }
 
-    async fn with(self, grid: &EmbeddedGrid) -> Result<RunOutcome, RunError> {
+    async fn with(self, grid: &EmbeddedGrid, purpose: Purpose) -> Result<Done, RunError> {
         let name = self
             .folder
             .path()
@@ -194,6 +257,21 @@ impl RunTask<'_> {
             measurement: &measurement,
         };
         let mut books = Books::open(self.folder, subject)?;
+        let transfer = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), &run);
+        let report = self.look_at_sites(&transfer, &doors, books.made()).await?;
+        if purpose == Purpose::Sites {
+            let _lacks = books.close();
+            return Ok(Done::Sites(report));
+        }
+        if let Some(failures) = report
+            .as_ref()
+            .map(SitesReport::failures)
+            .filter(|failures| *failures > 0)
+        {
+            let first = report.as_ref().and_then(SitesReport::first_failure).unwrap_or_default();
+            let _lacks = books.close();
+            return Err(RunError::Sites { failures, first });
+        }
         self.step(format!("{} source files go to their places", sources.files().len()));
         let made = books.made().clone();
         sources
@@ -215,7 +293,6 @@ impl RunTask<'_> {
         description.started_at = Some(assemble::moment(clock.started_at()));
         description.write(self.folder)?;
         let no_more = CancellationToken::new();
-        let transfer = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), &run);
         let keep = Keep::percent(self.plan.seed, self.options.audit);
         let ground = Ground {
             doors: doors.clone(),
@@ -301,11 +378,44 @@ impl RunTask<'_> {
             let text = format!("{} {text} {elsewhere}", folder.display());
             self.progress.show(&Update::Note { text });
         }
-        Ok(RunOutcome {
+        Ok(Done::Run(Box::new(RunOutcome {
             report,
             folder,
             report_folder,
-        })
+        })))
+    }
+
+    /// Looks at storage that does not start with the grid, if that is wanted.
+    async fn look_at_sites(
+        &self,
+        transfer: &FtsDoor,
+        doors: &[StorageDoor],
+        made: &MadeFiles,
+    ) -> Result<Option<SitesReport>, RunError> {
+        let Some(limit) = self
+            .options
+            .preflight
+            .filter(|_| doors.iter().any(|door| !door.embedded))
+        else {
+            return Ok(None);
+        };
+        self.step("storage that does not start with the grid is looked at");
+        let ground = sites::Ground { doors, transfer, made };
+        let report = tokio::select! {
+            report = sites::check(self.plan, &ground, limit) => report,
+            () = self.stop.soft.cancelled() => {
+                let folder = self.folder.path().display();
+                let text = format!("test files may be left at storages: weir challenge clean {folder} removes them");
+                self.progress.show(&Update::Note { text });
+                return Err(RunError::Interrupted);
+            }
+        };
+        if let Some(report) = &report {
+            let text = serde_json::to_string_pretty(report).expect("plain data can be written as JSON");
+            self.folder.write("sites.json", |to| writeln!(to, "{text}"))?;
+            self.progress.show(&Update::Sites(report.clone()));
+        }
+        Ok(report)
     }
 
     async fn audit(&self, samples: Vec<Sample>, sources: &Sources, doors: &Arc<Vec<StorageDoor>>) -> Option<Audit> {

@@ -7,6 +7,7 @@ mod new;
 mod plan;
 mod run;
 mod screen;
+mod sites;
 mod summary;
 mod watch;
 

@@ -115,8 +115,8 @@ pub(crate) enum ChallengeCommand {
     Run(ChallengeRunArguments),
     /// Write a commented two-site, ten-second challenge to start from
     New(ChallengeNewArguments),
-    /// Validate a challenge file without starting anything
-    Check(ChallengeFileArguments),
+    /// Validate a challenge file without starting anything; with --sites look at its storage too
+    Check(ChallengeCheckArguments),
     /// Print what a challenge would inject, with the volumes, space and concurrency it needs
     Plan(ChallengeFileArguments),
     /// List what a run left at storages and on this machine, and delete it with --yes
@@ -148,6 +148,9 @@ pub(crate) struct ChallengeRunArguments {
     /// Read this share of the delivered files back at the end and verify them (5%)
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub(crate) audit: Option<f64>,
+    /// Look at storage that does not start with the grid for at most this long before anything begins, or not at all (none)
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_preflight)]
+    pub(crate) preflight: PreflightLimit,
     /// Keep the data areas of the embedded grid after the run
     #[arg(long)]
     pub(crate) keep: bool,
@@ -164,6 +167,31 @@ pub(crate) struct ChallengeNewArguments {
     pub(crate) file: PathBuf,
 }
 
+/// How long storage is looked at before a run; not at all if none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PreflightLimit(pub(crate) Option<Duration>);
+
+fn parse_preflight(text: &str) -> Result<PreflightLimit, String> {
+    if text == "none" {
+        return Ok(PreflightLimit(None));
+    }
+    let limit = weir_units::duration::parse(text).map_err(|error| format!("{error}, or the word none"))?;
+    Ok(PreflightLimit(Some(limit)))
+}
+
+/// `weir challenge check`
+#[derive(Debug, Args)]
+pub(crate) struct ChallengeCheckArguments {
+    #[command(flatten)]
+    pub(crate) challenge: ChallengeFileArguments,
+    /// Look at storage that does not start with the grid: name, certificate, token, write, read, copies, delete
+    #[arg(long)]
+    pub(crate) sites: bool,
+    /// Look for at most this long
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = weir_units::duration::parse)]
+    pub(crate) limit: Duration,
+}
+
 /// `weir challenge clean`
 #[derive(Debug, Args)]
 pub(crate) struct ChallengeCleanArguments {
@@ -175,7 +203,7 @@ pub(crate) struct ChallengeCleanArguments {
     pub(crate) yes: bool,
 }
 
-/// `weir challenge check` and `weir challenge plan`
+/// `weir challenge plan`, and what `check` has in common with it
 #[derive(Debug, Args)]
 pub(crate) struct ChallengeFileArguments {
     /// The challenge file
@@ -349,7 +377,7 @@ pub(crate) enum FlowModel {
 /// `weir report`
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// The run folder, with its report.json
+    /// The run folder, or its report.json; of a run that did not end the report is built from its rows
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }

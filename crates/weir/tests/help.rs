@@ -3,12 +3,13 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 49] = [
+const COMMANDS: [&str; 50] = [
     "challenge",
     "challenge run",
     "challenge new",
     "challenge check",
     "challenge plan",
+    "challenge clean",
     "grid",
     "grid up",
     "grid env",

@@ -243,6 +243,13 @@ pub fn ends(pem: &str) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(end.max(0).unsigned_abs()))
 }
 
+/// When a certificate ends (DER); none if it cannot be read.
+pub fn end(certificate: &[u8]) -> Option<SystemTime> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let end = certificate.validity().not_after.timestamp();
+    Some(UNIX_EPOCH + Duration::from_secs(end.max(0).unsigned_abs()))
+}
+
 fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
     let pem = CertificateDer::pem_slice_iter(text).filter_map(Result::ok);
     pem.map(|certificate| certificate.to_vec()).collect()

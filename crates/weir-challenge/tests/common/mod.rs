@@ -40,6 +40,7 @@ pub(crate) fn run_watched(text: &str, audit: Option<f64>, keep: bool, progress: 
         scratch: None,
         keep,
         audit,
+        preflight: None,
         command: "weir challenge run test.toml".to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,9 +1,15 @@
-//! `weir challenge check`: validates a challenge without starting anything.
+//! `weir challenge check`: validates a challenge without starting anything, and looks at its storage if asked to.
 
+use std::sync::Arc;
+
+use anyhow::Context;
 use serde::Serialize;
+use weir_challenge::sites::SitesReport;
+use weir_challenge::{Options, Silent, Stop};
+use weir_plan::Plan;
 
-use super::resolve_simulated;
-use crate::cli::ChallengeFileArguments;
+use super::{failure, resolve_simulated, sites};
+use crate::cli::{ChallengeCheckArguments, ChallengeFileArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -16,14 +22,18 @@ struct Checked<'a> {
     workloads: usize,
     thresholds: usize,
     notes: &'a [String],
+    /// What was found at storage, if it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<&'a SitesReport>,
 }
 
 /// Says that the file is good, or every fault in it.
-pub(super) fn run(arguments: &ChallengeFileArguments, output: &Output) -> Result<Exit, Failure> {
-    let plan = resolve_simulated(&arguments.file, &arguments.overrides)?;
+pub(super) fn run(arguments: &ChallengeCheckArguments, output: &Output) -> Result<Exit, Failure> {
+    let file: &ChallengeFileArguments = &arguments.challenge;
+    let plan = resolve_simulated(&file.file, &file.overrides)?;
     let links: std::collections::BTreeSet<_> = plan.workloads.iter().flat_map(weir_plan::Workload::links).collect();
     let summary = plan.summary();
-    let checked = Checked {
+    let mut checked = Checked {
         challenge: &plan.name,
         sites: plan.grid.sites.len(),
         rses: plan.grid.rses.len(),
@@ -31,10 +41,11 @@ pub(super) fn run(arguments: &ChallengeFileArguments, output: &Output) -> Result
         workloads: plan.workloads.len(),
         thresholds: plan.thresholds.len(),
         notes: &summary.notes,
+        storage: None,
     };
     output.line(format!(
         "{} is a valid challenge: {} sites, {} RSEs, {} links, {} workloads, {} thresholds",
-        arguments.file.display(),
+        file.file.display(),
         checked.sites,
         checked.rses,
         checked.links,
@@ -44,6 +55,50 @@ pub(super) fn run(arguments: &ChallengeFileArguments, output: &Output) -> Result
     for note in checked.notes {
         output.line(format!("  ! {note}"));
     }
+    let report = if arguments.sites { look(&plan, arguments)? } else { None };
+    if let Some(report) = &report {
+        sites::lines(report, true).iter().for_each(|line| output.line(line));
+    } else if arguments.sites {
+        output.line("there was nothing to look at: every storage starts with the grid");
+    }
+    checked.storage = report.as_ref();
     output.done(&checked);
+    let failures = report.as_ref().map_or(0, SitesReport::failures);
+    if failures > 0 {
+        output.line(format!("failed checks: {failures}; a run would not begin"));
+        return Ok(Exit::CouldNotRun);
+    }
     Ok(Exit::Done)
+}
+
+/// Looks at the storage of a plan, with a grid in a private folder that goes again.
+fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<SitesReport>, Failure> {
+    let out = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
+    let options = Options {
+        out: out.clone(),
+        scratch: None,
+        keep: false,
+        audit: None,
+        preflight: Some(arguments.limit),
+        command: "weir challenge check --sites".to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("could not start the runtime")?;
+    let stop = Stop::default();
+    let report = runtime.block_on(async {
+        let interrupted = stop.clone();
+        let listening = tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupted.soft.cancel();
+            }
+        });
+        let report = weir_challenge::check_sites(plan.clone(), options, Arc::new(Silent), stop).await;
+        listening.abort();
+        report
+    });
+    // Empty, unless something could not be deleted: then its folder says what.
+    let _not_empty = std::fs::remove_dir(&out);
+    report.map_err(failure)
 }

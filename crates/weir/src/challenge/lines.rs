@@ -3,6 +3,7 @@
 use weir_challenge::{Live, Update};
 use weir_units::{BitRate, Bytes};
 
+use super::sites;
 use super::watch::preflight;
 use crate::output::Output;
 
@@ -24,6 +25,7 @@ impl Lines {
             Update::Folder { folder } => output.line(format!("run folder {}", folder.display())),
             Update::Step { text } => output.line(text),
             Update::Note { text } => output.line(format!("! {text}")),
+            Update::Sites(report) => sites::lines(report, false).iter().for_each(|line| output.line(line)),
             Update::Seeding(seeding) if seeding.files_done == seeding.files => {
                 output.line(format!(
                     "  {} source files, {:.1}, are in place",

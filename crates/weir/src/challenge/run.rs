@@ -32,6 +32,7 @@ pub(super) fn run(arguments: &ChallengeRunArguments, output: &Output) -> Result<
         scratch: None,
         keep: arguments.keep,
         audit: arguments.audit,
+        preflight: arguments.preflight.0,
         command: command(arguments, plan.seed, plan.scale),
     };
     let watch = Watch::new(output);

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use weir_challenge::{Live, Seeding, Update};
 use weir_units::{BitRate, Bytes};
 
+use super::sites;
 use super::watch::preflight;
 use crate::output::Output;
 
@@ -53,6 +54,7 @@ impl Screen {
             Update::Preflight(found) => self.above(preflight(found), output),
             Update::Folder { folder } => self.above(vec![format!("  folder   {}", folder.display())], output),
             Update::Note { text } => self.above(vec![format!("! {text}")], output),
+            Update::Sites(report) => self.above(sites::lines(report, false), output),
             Update::Step { text } => self.draw(vec![plain(format!("… {text}"))]),
             Update::Seeding(seeding) => self.draw(vec![plain(seeded(seeding))]),
             Update::Live(live) => self.draw(table(live, rows())),

@@ -1,0 +1,385 @@
+//! What is tried at one storage.
+
+use std::error::Error as _;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use http::{Method, Request, header};
+use rustls_pki_types::CertificateDer;
+use tokio::time::Instant;
+use weir_http::{CertificateError, ChainCheck, Client, ClientError, body};
+use weir_measure::files::{FileRow, Happened};
+use weir_units::{Algorithm, Bytes, Checksums};
+
+use super::{Check, Outcome, SiteChecks, TestFile, in_time, timed};
+use crate::made::MadeFiles;
+use crate::storage::{StorageDoor, StorageError};
+
+/// Time for one check.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A certificate that ends sooner is told of.
+const ENDS_SOON: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A clock that is off by more is told of: `Date` counts whole seconds.
+const CLOCK_TOLD: Duration = Duration::from_secs(5);
+
+/// A clock that is off by more fails: tokens and certificates are not valid yet, or not any more, on one of the two sides.
+const CLOCK_FAILS: Duration = Duration::from_secs(30);
+
+/// Remembers the certificate that a server shows.
+#[derive(Default)]
+struct Shown(Mutex<Option<Vec<u8>>>);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Shown")
+    }
+}
+
+impl ChainCheck for Shown {
+    fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
+        let own = chain.first().map(|certificate| certificate.to_vec());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = own;
+        Ok(())
+    }
+}
+
+/// By how much the clock of another host is off ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// It is ahead by this much at least.
+    Ahead(Duration),
+    /// It is behind by this much at least.
+    Behind(Duration),
+    /// It agrees as far as can be told.
+    Agrees,
+}
+
+impl Clock {
+    /// Compares the `Date` of an answer with our clock when it was asked for and when it came. `Date` has whole seconds.
+    pub fn of(date: SystemTime, asked: SystemTime, answered: SystemTime) -> Self {
+        let second = Duration::from_secs(1);
+        match (date.duration_since(answered), asked.duration_since(date + second)) {
+            (Ok(ahead), _) if !ahead.is_zero() => Self::Ahead(ahead),
+            (_, Ok(behind)) if !behind.is_zero() => Self::Behind(behind),
+            _ => Self::Agrees,
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let (by, word) = match self {
+            Self::Agrees => return Outcome::ok("agrees with this machine's"),
+            Self::Ahead(by) => (by, "ahead of"),
+            Self::Behind(by) => (by, "behind"),
+        };
+        let detail = format!("is {} s {word} this machine's", by.as_secs_f64().ceil());
+        let remedy = "synchronise both clocks (NTP): times of transfers, tokens and certificates go by them".to_owned();
+        match by {
+            by if by > CLOCK_FAILS => Outcome::failed(format!("its clock {detail}"), remedy),
+            by if by > CLOCK_TOLD => Outcome::Warning { detail, remedy },
+            _ => Outcome::ok(detail),
+        }
+    }
+}
+
+/// Tries everything but copies and the deletion; what cannot work after a failure is left out.
+pub(super) async fn check(
+    door: &StorageDoor,
+    file: &TestFile,
+    needed: u64,
+    made: &MadeFiles,
+    deadline: Instant,
+) -> SiteChecks {
+    let mut checks = look_at(&door.client, &door.url, deadline).await;
+    let has_failed = |checks: &[Check]| {
+        let essential = checks.iter().filter(|check| check.name != "clock");
+        essential.into_iter().any(|check| check.outcome.has_failed())
+    };
+    if !has_failed(&checks) {
+        checks.push(timed("token", in_time(deadline, token(door))).await);
+    }
+    if !has_failed(&checks) {
+        let written = Mutex::new(None);
+        made.make([row(door, file)]);
+        checks.push(timed("write", in_time(deadline, Box::pin(write(door, file, &written)))).await);
+        let written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(checksums) = written {
+            checks.push(timed("checksum", in_time(deadline, checksum(door, file, &checksums))).await);
+            checks.push(timed("read", in_time(deadline, read(door, file, &checksums))).await);
+            checks.push(timed("space", in_time(deadline, space(door, needed))).await);
+        }
+    }
+    SiteChecks {
+        rse: door.name.clone(),
+        url: door.url.clone(),
+        checks,
+    }
+}
+
+fn row<'r>(door: &'r StorageDoor, file: &'r TestFile) -> FileRow<'r> {
+    FileRow {
+        happened: Happened::Made,
+        rse: &door.name,
+        path: &file.path,
+        size: file.size,
+        checksum: None,
+    }
+}
+
+/// Name, connection, certificate and clock of what answers at a URL, without credentials.
+pub async fn look_at(client: &Client, url: &str, deadline: Instant) -> Vec<Check> {
+    let uri: Option<http::Uri> = url.parse().ok();
+    let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default().to_owned();
+    let mut checks = vec![timed("name", in_time(deadline, name(&host))).await];
+    if checks[0].outcome.has_failed() {
+        return checks;
+    }
+    let shown = Arc::new(Shown::default());
+    let judging = match client.judging(shown.clone()) {
+        Ok(client) => client,
+        Err(error) => {
+            let outcome = Outcome::failed(
+                weir_auth::error_chain(&error),
+                "mend the certificates of the authorities",
+            );
+            checks.push(Check {
+                name: "certificate",
+                outcome,
+                took_s: 0.0,
+            });
+            return checks;
+        }
+    };
+    let request = Request::builder().method(Method::OPTIONS).uri(url).body(body::empty());
+    let Ok(request) = request else {
+        return checks;
+    };
+    let (asked, begun) = (SystemTime::now(), std::time::Instant::now());
+    let until = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
+    let sent = judging.send_within(request, until).await;
+    let took_s = begun.elapsed().as_secs_f64();
+    let check = |name, outcome| Check { name, outcome, took_s };
+    match sent {
+        Ok(answer) => {
+            let text = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+            let server = text(header::SERVER).unwrap_or("not told");
+            let status = answer.status();
+            checks.push(check(
+                "connection",
+                Outcome::ok(format!("answers OPTIONS with {status}; server: {server}")),
+            ));
+            checks.push(check("certificate", certificate(&shown)));
+            if let Some(date) = text(header::DATE).and_then(|date| httpdate::parse_http_date(date).ok()) {
+                checks.push(check("clock", Clock::of(date, asked, SystemTime::now()).outcome()));
+            }
+        }
+        Err(error) => checks.extend(refused(&error, &host, took_s)),
+    }
+    checks
+}
+
+async fn name(host: &str) -> Outcome {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match tokio::net::lookup_host((bare, 443)).await {
+        Ok(found) => {
+            let addresses: std::collections::BTreeSet<String> = found.map(|address| address.ip().to_string()).collect();
+            let addresses: Vec<String> = addresses.into_iter().collect();
+            Outcome::ok(addresses.join(", "))
+        }
+        Err(error) => Outcome::failed(
+            format!("{host} has no address: {error}"),
+            "correct the url in the grid file, or the name in the name service",
+        ),
+    }
+}
+
+/// What an exchange that did not lead to an answer says of connection and certificate.
+fn refused(error: &ClientError, host: &str, took_s: f64) -> Vec<Check> {
+    let cause = weir_auth::error_chain(error);
+    let check = |name, outcome| Check { name, outcome, took_s };
+    if !matches!(error, ClientError::Tls { .. }) {
+        let remedy = "see that the storage runs, that the port is right, and that no firewall is between";
+        return vec![check("connection", Outcome::failed(cause, remedy))];
+    }
+    let what = error.source().map(ToString::to_string).unwrap_or_default();
+    let remedy = if what.contains("UnknownIssuer") {
+        "name the authority that vouches for it with `ca` in the grid file".to_owned()
+    } else if what.contains("not valid for name") || what.contains("NotValidForName") {
+        format!("use a name that is in the certificate, or have one issued for {host}")
+    } else if what.contains("expired") || what.contains("Expired") {
+        "have the site renew its certificate".to_owned()
+    } else if what.contains("not valid before") || what.contains("NotValidYet") {
+        "compare the clocks of both machines".to_owned()
+    } else {
+        "see that the port speaks TLS 1.2 or 1.3, and which certificate it shows".to_owned()
+    };
+    vec![
+        check("connection", Outcome::ok("connects")),
+        check("certificate", Outcome::failed(cause, remedy)),
+    ]
+}
+
+fn certificate(shown: &Shown) -> Outcome {
+    let shown = shown.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(end) = shown.as_deref().and_then(weir_auth::x509::end) else {
+        return Outcome::ok("trusted");
+    };
+    let left = end.duration_since(SystemTime::now()).unwrap_or_default();
+    let day = httpdate::fmt_http_date(end);
+    let days = left.as_secs() / 86_400;
+    if left < ENDS_SOON {
+        return Outcome::Warning {
+            detail: format!("ends in {days} days, {day}"),
+            remedy: "have the site renew it before a long run".to_owned(),
+        };
+    }
+    Outcome::ok(format!("trusted; ends in {days} days, {day}"))
+}
+
+async fn token(door: &StorageDoor) -> Outcome {
+    match door.token_to_write().await {
+        Ok(_token) => Outcome::ok("there is one"),
+        Err(error) => Outcome::failed(
+            weir_auth::redact(&weir_auth::error_chain(&error)),
+            "see token_file or token_issuer of this RSE in the grid file",
+        ),
+    }
+}
+
+async fn write(door: &StorageDoor, file: &TestFile, written: &Mutex<Option<Checksums>>) -> Outcome {
+    match door.upload(&file.path, file.seed, file.number, file.size).await {
+        Ok(checksums) => {
+            *written.lock().unwrap_or_else(PoisonError::into_inner) = Some(checksums);
+            Outcome::ok(format!("{:.1} to {}", Bytes(file.size), file.path))
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// The storage's own checksum, which a transfer service compares without reading the file.
+async fn checksum(door: &StorageDoor, file: &TestFile, checksums: &Checksums) -> Outcome {
+    let seen = match door.look(&file.path).await {
+        Ok(Some(seen)) => seen,
+        Ok(None) => return Outcome::failed("the file that was written is not there", "ask the site where it put it"),
+        Err(error) => return failed(&error),
+    };
+    let sent = checksums.get(Algorithm::Adler32);
+    match (seen.checksum, sent) {
+        (Some(there), Some(sent)) if there == *sent => Outcome::ok(format!("{there}, by the storage")),
+        (Some(there), Some(sent)) => Outcome::failed(
+            format!("the storage says {there}, {sent} was sent"),
+            "the storage changes what it stores, or counts wrongly: nothing can be verified there",
+        ),
+        _ => Outcome::Warning {
+            detail: "the storage tells no Adler-32".to_owned(),
+            remedy: "have it take checksums: without them a copy is verified by its size alone".to_owned(),
+        },
+    }
+}
+
+async fn read(door: &StorageDoor, file: &TestFile, checksums: &Checksums) -> Outcome {
+    match door.read_back(&file.path).await {
+        Ok((size, there)) if size == file.size && there == *checksums => Outcome::ok("what was written"),
+        Ok((size, _)) => Outcome::failed(
+            format!("{size} bytes came, not the {} that were written", file.size),
+            "the storage gives other bytes than it took: look at it before any transfer",
+        ),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Free space, where the storage tells (RFC 4331).
+async fn space(door: &StorageDoor, needed: u64) -> Outcome {
+    let listed = door.list(&door.directory).await;
+    let available = match listed {
+        Ok(entries) => entries.and_then(|entries| entries.first().and_then(|entry| entry.available)),
+        Err(_) => None,
+    };
+    let Some(free) = available else {
+        let why = format!("the storage does not tell; the plan needs {:.1} at most", Bytes(needed));
+        return Outcome::Skipped { why };
+    };
+    let text = format!("{:.1} free, {:.1} needed at most", Bytes(free), Bytes(needed));
+    if free < needed {
+        return Outcome::failed(text, "free space there, or run with a smaller --scale or --duration");
+    }
+    Outcome::ok(text)
+}
+
+/// Deletes the test file and its directory.
+pub(super) async fn delete(door: &StorageDoor, file: &TestFile, made: &MadeFiles) -> Check {
+    timed("delete", async {
+        let failed_so = |error: &StorageError| match failed(error) {
+            Outcome::Failed { cause, remedy } => Outcome::Failed {
+                cause,
+                remedy: format!("{remedy}; the file stays there"),
+            },
+            outcome => outcome,
+        };
+        match door.delete(&file.path).await {
+            Ok(_was_there) => made.deleted(&door.name, &file.path),
+            Err(error) => return failed_so(&error),
+        }
+        match door.look(&file.path).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Outcome::failed("the file is there after its deletion", "ask the site about it"),
+            Err(error) => return failed_so(&error),
+        }
+        // Who does not delete directories with DELETE leaves empty ones.
+        for (end, _) in file
+            .path
+            .rmatch_indices('/')
+            .filter(|(end, _)| *end >= door.directory.len())
+        {
+            let _left = door.delete(&file.path[..end]).await;
+        }
+        Outcome::ok("what was written is gone")
+    })
+    .await
+}
+
+/// A failure with what helps against its kind.
+fn failed(error: &StorageError) -> Outcome {
+    let remedy = match error {
+        StorageError::Token { .. } => "see token_file or token_issuer of this RSE in the grid file",
+        StorageError::Exchange { .. } => "see that the storage runs, and what its log says",
+        StorageError::Refused { status, .. } => match status.as_u16() {
+            401 => "see that the storage trusts the issuer of the token, its audience, and its time",
+            403 => "the token must be allowed to read and modify below /weir, and the storage must map it to a writer",
+            404 | 409 => "see that the folder of the url exists at the storage",
+            405 | 501 => "see that the port speaks WebDAV",
+            429 | 503 => "the storage is busy: try again later, or with fewer transfers at once",
+            507 => "free space there",
+            300..=399 => "the storage sends elsewhere: give the url of the place that it names",
+            _ => "see what the log of the storage says",
+        },
+    };
+    Outcome::failed(weir_auth::redact(&weir_auth::error_chain(error)), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+    use super::*;
+
+    #[test]
+    fn a_clock_is_off_only_by_what_a_whole_second_cannot_explain() {
+        // Wrong: two clocks that agree are called different, because Date has whole seconds or the answer took long.
+        let at = |millis: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+        let seconds = Duration::from_secs;
+        assert_eq!(Clock::of(at(10_000), at(10_100), at(10_200)), Clock::Agrees);
+        assert_eq!(Clock::of(at(10_000), at(10_999), at(11_500)), Clock::Agrees);
+        assert_eq!(Clock::of(at(10_000), at(9_000), at(20_000)), Clock::Agrees);
+        assert_eq!(Clock::of(at(70_000), at(9_900), at(10_000)), Clock::Ahead(seconds(60)));
+        assert_eq!(
+            Clock::of(at(10_000), at(71_000), at(71_200)),
+            Clock::Behind(seconds(60))
+        );
+        assert!(Clock::Ahead(seconds(60)).outcome().has_failed());
+        assert!(Clock::Behind(seconds(60)).outcome().has_failed());
+        assert!(matches!(Clock::Ahead(seconds(10)).outcome(), Outcome::Warning { .. }));
+        assert!(matches!(Clock::Behind(seconds(2)).outcome(), Outcome::Ok { .. }));
+    }
+}

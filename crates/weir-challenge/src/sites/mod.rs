@@ -1,0 +1,274 @@
+//! Looks at every storage that a plan uses before anything begins: whether it can be reached, trusts and is trusted, takes a file, gives
+//! it back, is read from and written to by the other storages as the plan needs, and deletes.
+//!
+//! Storage that starts with the grid is tried only as the other end of a link to one that does not. Everything is written below the run's
+//! own directory and deleted again. What is tried is bounded in copies and time, and what was left out is said.
+
+mod choice;
+mod endpoint;
+mod links;
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use serde::Serialize;
+use weir_plan::Plan;
+
+pub use self::endpoint::{Clock, look_at};
+pub(crate) use self::links::Ground;
+use crate::injection::InjectionDoor;
+use crate::storage::StorageDoor;
+
+/// Storages looked at at once.
+const SITES_AT_ONCE: usize = 8;
+
+/// Copies that are tried at most: each is a few requests at two storages.
+const COPIES_MAX: usize = 40;
+
+/// Copies under way at once.
+const COPIES_AT_ONCE: usize = 8;
+
+/// Size of the files that are written and copied: more than fits into one packet or one buffer, little enough for any line.
+const FILE_SIZE: u64 = 262_144;
+
+/// How a check ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "lowercase")]
+pub enum Outcome {
+    /// It works.
+    Ok {
+        /// What was found.
+        detail: String,
+    },
+    /// It works, and something should be known.
+    Warning {
+        /// What was found.
+        detail: String,
+        /// What helps.
+        remedy: String,
+    },
+    /// It does not work.
+    Failed {
+        /// Why, secrets removed.
+        cause: String,
+        /// What helps.
+        remedy: String,
+    },
+    /// It was not tried.
+    Skipped {
+        /// Why not.
+        why: String,
+    },
+}
+
+impl Outcome {
+    pub(crate) fn ok(detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self::Ok { detail }
+    }
+
+    pub(crate) fn failed(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (cause, remedy) = (cause.into(), remedy.into());
+        Self::Failed { cause, remedy }
+    }
+
+    /// Whether it does not work.
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+}
+
+/// One thing that was tried at a storage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Check {
+    /// `name`, `connection`, `certificate`, `clock`, `token`, `write`, `checksum`, `read`, `space`, `delete`.
+    pub name: &'static str,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How long it took, in seconds.
+    pub took_s: f64,
+}
+
+/// A storage that was looked at.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SiteChecks {
+    /// The RSE.
+    pub rse: String,
+    /// Its base.
+    pub url: String,
+    /// What was tried, in order.
+    pub checks: Vec<Check>,
+}
+
+/// A copy that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CopyCheck {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// The copy mode that the plan forces; none where the transfer service chooses.
+    pub mode: Option<&'static str>,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How long it took, in seconds.
+    pub took_s: f64,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SitesReport {
+    /// Every storage that is not the embedded grid's, and those of the grid that take part in a copy with one.
+    pub sites: Vec<SiteChecks>,
+    /// Copies between them.
+    pub copies: Vec<CopyCheck>,
+    /// Copies that the plan needs and that were not tried, because others stand for them.
+    pub copies_left_out: usize,
+    /// How long everything took, in seconds.
+    pub took_s: f64,
+}
+
+impl SitesReport {
+    /// What failed first, in one sentence.
+    pub fn first_failure(&self) -> Option<String> {
+        let cause = |outcome: &Outcome| match outcome {
+            Outcome::Failed { cause, .. } => Some(cause.clone()),
+            _ => None,
+        };
+        let of_site = |site: &SiteChecks| {
+            let checks = site.checks.iter();
+            checks
+                .into_iter()
+                .find_map(|check| Some(format!("{} {}: {}", site.rse, check.name, cause(&check.outcome)?)))
+        };
+        let of_copy = |copy: &CopyCheck| {
+            Some(format!(
+                "{} -> {}: {}",
+                copy.source,
+                copy.destination,
+                cause(&copy.outcome)?
+            ))
+        };
+        self.sites
+            .iter()
+            .find_map(of_site)
+            .or_else(|| self.copies.iter().find_map(of_copy))
+    }
+
+    /// How many checks failed.
+    pub fn failures(&self) -> usize {
+        let checks = self
+            .sites
+            .iter()
+            .flat_map(|site| &site.checks)
+            .map(|check| &check.outcome);
+        let copies = self.copies.iter().map(|copy| &copy.outcome);
+        checks.chain(copies).filter(|outcome| outcome.has_failed()).count()
+    }
+}
+
+/// Looks at the storages of a plan, for `limit` at most; `None` if all of them start with the grid.
+pub(crate) async fn check<D: InjectionDoor>(
+    plan: &Plan,
+    ground: &Ground<'_, D>,
+    limit: Duration,
+) -> Option<SitesReport> {
+    let begun = Instant::now();
+    let deadline = tokio::time::Instant::now() + limit;
+    let doors = ground.doors;
+    if doors.iter().all(|door| door.embedded) {
+        return None;
+    }
+    let (copies, copies_left_out) = choice::copies(plan, doors, COPIES_MAX);
+    let needs = choice::needs(plan, doors);
+    let takes_part = |number: usize| {
+        copies
+            .iter()
+            .any(|copy| copy.source == number || copy.destination == number)
+    };
+    let numbers: Vec<usize> = (0..doors.len())
+        .filter(|number| !doors[*number].embedded || takes_part(*number))
+        .collect();
+    let site = |number: usize| {
+        let file = TestFile::of(&doors[number], number, plan.seed);
+        let needed = needs[number];
+        async move {
+            (
+                number,
+                endpoint::check(&doors[number], &file, needed, ground.made, deadline).await,
+            )
+        }
+    };
+    let sites = futures_util::stream::iter(numbers.into_iter().map(site)).buffered(SITES_AT_ONCE);
+    let mut sites: Vec<(usize, SiteChecks)> = sites.collect().await;
+    let ready: Vec<usize> = sites
+        .iter()
+        .filter(|(_, site)| {
+            site.checks
+                .iter()
+                .any(|check| check.name == "write" && !check.outcome.has_failed())
+        })
+        .map(|(number, _)| *number)
+        .collect();
+    let one = |(id, copy): (usize, &choice::Copy)| {
+        let copy = *copy;
+        let ready = &ready;
+        async move { links::check(plan, ground, id as u64, copy, ready, deadline).await }
+    };
+    let copies = futures_util::stream::iter(copies.iter().enumerate().map(one)).buffered(COPIES_AT_ONCE);
+    let copies: Vec<CopyCheck> = copies.collect().await;
+    for (number, site) in &mut sites {
+        let file = TestFile::of(&doors[*number], *number, plan.seed);
+        if ready.contains(number) {
+            site.checks
+                .push(endpoint::delete(&doors[*number], &file, ground.made).await);
+        }
+    }
+    Some(SitesReport {
+        sites: sites.into_iter().map(|(_, site)| site).collect(),
+        copies,
+        copies_left_out,
+        took_s: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// The file that is written at a storage and read by others.
+#[derive(Debug, Clone)]
+pub(crate) struct TestFile {
+    pub(crate) path: String,
+    pub(crate) seed: u64,
+    pub(crate) number: u64,
+    pub(crate) size: u64,
+}
+
+impl TestFile {
+    pub(crate) fn of(door: &StorageDoor, number: usize, seed: u64) -> Self {
+        Self {
+            path: format!("{}/preflight/{number}", door.directory),
+            seed,
+            number: number as u64,
+            size: FILE_SIZE,
+        }
+    }
+}
+
+/// Measures a check.
+pub(crate) async fn timed(name: &'static str, work: impl Future<Output = Outcome>) -> Check {
+    let begun = Instant::now();
+    let outcome = work.await;
+    let took_s = begun.elapsed().as_secs_f64();
+    Check { name, outcome, took_s }
+}
+
+/// Ends a check at the deadline.
+pub(crate) async fn in_time(deadline: tokio::time::Instant, work: impl Future<Output = Outcome>) -> Outcome {
+    let late = || {
+        Outcome::failed(
+            "it took longer than the preflight may",
+            "give it more time with --preflight TIME",
+        )
+    };
+    tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| late())
+}
