@@ -25,6 +25,7 @@ mod draw;
 mod far;
 mod grid;
 mod headers;
+mod hosts;
 mod load;
 mod nodes;
 mod peer;
@@ -50,6 +51,7 @@ pub use draw::{Draw, adler32};
 pub use far::Far;
 pub use grid::{RunningGrid, TWO_SITES};
 pub use headers::with_header;
+pub use hosts::TwoHosts;
 pub use load::{FILES_PER_JOB, JOBS, Load, STORAGES, seeds};
 pub use nodes::{
     LIMIT, all_known, attempts, node_settings, running, silent, silent_at, start_nodes, submit_to, waiting_job,

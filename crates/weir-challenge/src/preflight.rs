@@ -71,6 +71,14 @@ fn starts(plan: &Plan) -> String {
         "an issuer, a transfer service and {} on loopback addresses",
         counted(embedded, "storage endpoint")
     );
+    let hosts = plan.grid.rses.iter().filter_map(|rse| match &rse.kind {
+        RseKind::Embedded { place: Some(place), .. } => Some(format!("{} at {}", rse.name, place.host)),
+        _ => None,
+    });
+    let hosts: Vec<String> = hosts.collect();
+    if !hosts.is_empty() {
+        text = format!("{text}, other hosts reach {}", hosts.join(", "));
+    }
     if !external.is_empty() {
         text = format!("{text}; uses {}", external.join(", "));
     }

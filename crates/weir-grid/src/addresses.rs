@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use weir_auth::files::read_own;
+use weir_model::Place;
 
 use crate::GridError;
 
@@ -70,9 +71,26 @@ impl Addresses {
         Ok(address)
     }
 
+    /// The address of a door that other hosts reach: the port that is asked for, else as [`Self::choose`].
+    pub(crate) fn place(&mut self, door: &str, place: &Place) -> Result<SocketAddr, GridError> {
+        let Some(port) = place.port else {
+            return self.choose(door, place.listen);
+        };
+        let address = SocketAddr::new(place.listen, port);
+        let bound = weir_http::bind(address).and_then(|listener| listener.local_addr());
+        bound.map_err(|source| GridError::Bind {
+            door: door.to_owned(),
+            address,
+            source,
+        })?;
+        self.known.insert(door.to_owned(), address);
+        Ok(address)
+    }
+
     /// The loopback address of an RSE: the one it had, else the first that no door ever had.
     pub(crate) fn host_of(&self, rse: &str) -> Result<IpAddr, GridError> {
-        if let Some(address) = self.known.get(rse) {
+        // One that listened elsewhere before has no such address.
+        if let Some(address) = self.known.get(rse).filter(|address| address.ip().is_loopback()) {
             return Ok(address.ip());
         }
         let taken: BTreeSet<IpAddr> = self.known.values().map(SocketAddr::ip).collect();

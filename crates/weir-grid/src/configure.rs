@@ -14,7 +14,7 @@ use weir_catalog::{
 use weir_events::SubscriptionConfig;
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
-use weir_model::{Broker, Durability, Grid, Rse, RseKind};
+use weir_model::{Broker, Durability, Grid, Place, Rse, RseKind};
 use weir_storage::{AreaConfig, StorageConfig};
 use weir_transfer::TransferConfig;
 use weir_transfer::config as transfer_config;
@@ -72,6 +72,7 @@ pub(crate) fn storage(
         read_only,
         checksums,
         durability,
+        place,
     } = &rse.kind
     else {
         unreachable!("external endpoints are not configured here")
@@ -89,10 +90,12 @@ pub(crate) fn storage(
         ..AreaConfig::new(name, StoragePath::root(), ground.folder(&format!("storage/{name}"))?)
     };
     let mut config = StorageConfig::new(listen, vec![area]);
-    let (certificate, key) = identity_files(ground, name, listen)?;
+    let host = host_of(place.as_ref(), listen);
+    config.url = url_of(place.as_ref(), listen);
+    let (certificate, key) = identity_files(ground, name, &host)?;
     config.tls = Some(weir_storage::TlsFiles { certificate, key });
     config.trust.files = vec![ground.trust.file.clone()];
-    config.audiences = vec![bare_host(listen)];
+    config.audiences = vec![host];
     config.any_audience = false;
     config.x509 = Some(user.door());
     config.issuers = vec![weir_storage::IssuerConfig::new(issuer_url)];
@@ -113,12 +116,12 @@ pub(crate) fn transfer(
 ) -> Result<TransferConfig, GridError> {
     let folder = ground.folder("transfer")?;
     let mut config = TransferConfig::new(listen);
-    let (certificate, key) = identity_files(ground, "transfer", listen)?;
+    let (certificate, key) = identity_files(ground, "transfer", &host_of(None, listen))?;
     config.tls = Some(transfer_config::TlsFiles { certificate, key });
     config.trust.files = vec![ground.trust.file.clone()];
     config.store = Some(folder.join("transfer.sqlite"));
     config.key_file = Some(folder.join("seal.key"));
-    config.audiences = vec![bare_host(listen)];
+    config.audiences = vec![host_of(None, listen)];
     config.any_audience = false;
     config.x509 = Some(user.door());
     config.issuers = vec![transfer_config::IssuerConfig::new(issuer_url, grid.vo.to_string())];
@@ -146,7 +149,7 @@ pub(crate) fn catalog(
     (issuer_url, transfer_url): (&str, &str),
 ) -> Result<CatalogConfig, GridError> {
     let folder = ground.folder("catalog")?;
-    let (certificate, key) = identity_files(ground, "catalog", listen)?;
+    let (certificate, key) = identity_files(ground, "catalog", &host_of(None, listen))?;
     Ok(CatalogConfig {
         listen,
         url: None,
@@ -173,7 +176,7 @@ pub(crate) fn catalog(
         // The grid's client may log in with its tokens, and its user with the certificate.
         oidc: Some(OidcConfig {
             issuers: vec![issuer_url.to_owned()],
-            audiences: vec![bare_host(listen)],
+            audiences: vec![host_of(None, listen)],
         }),
         x509: Some(X509Config {
             authorities: user.door().authorities,
@@ -219,19 +222,24 @@ fn events(broker: &Broker, spool: PathBuf) -> transfer_config::EventsConfig {
     }
 }
 
-/// The host without scheme and port: what Rucio asks its tokens for. Each storage has one of its own, and the issuer, which stands
-/// beside the transfer service, takes no tokens.
-fn bare_host(listen: SocketAddr) -> String {
-    listen.ip().to_string()
+/// The host without scheme and port: what the certificate names, and what Rucio asks its tokens for. Each storage on a loopback address
+/// has one of its own, and the issuer, which stands beside the transfer service, takes no tokens.
+pub(crate) fn host_of(place: Option<&Place>, listen: SocketAddr) -> String {
+    place.map_or_else(|| listen.ip().to_string(), |place| place.host.clone())
+}
+
+/// The URL of a door that other hosts reach; none for one that is known by the address on which it listens.
+pub(crate) fn url_of(place: Option<&Place>, listen: SocketAddr) -> Option<String> {
+    place.map(|place| format!("https://{}:{}", place.url_host(), listen.port()))
 }
 
 /// A fresh certificate and key of a door, as files.
 fn identity_files(
     ground: &Ground,
     door: &str,
-    listen: SocketAddr,
+    host: &str,
 ) -> Result<(std::path::PathBuf, std::path::PathBuf), GridError> {
-    let identity = ground.identity(door, listen.ip())?;
+    let identity = ground.identity(door, host)?;
     write_identity(&identity, &ground.folder("identities")?, door).map_err(|error| GridError::Start {
         door: door.to_owned(),
         source: error.into(),

@@ -9,9 +9,9 @@ use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_model::{Grid, RseName};
 
-use crate::embedded::{SERVICE_HOST, not_started, token_sources};
+use crate::GridError;
+use crate::embedded::{not_started, start_issuer, token_sources};
 use crate::ground::Ground;
-use crate::{GridError, configure};
 
 /// How long a token of the grid's own issuer is good.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
@@ -39,10 +39,7 @@ impl GridCredentials {
     /// [`GridError`]; [`GridError::Taken`] while a grid runs on the directory.
     pub fn open(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
         let mut ground = Ground::lay(grid, dir)?;
-        let listen = ground.addresses.choose("issuer", SERVICE_HOST)?;
-        let config = configure::issuer(&ground, listen, TOKEN_LIFETIME)?;
-        let identity = ground.identity("issuer", SERVICE_HOST)?;
-        let issuer = weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("issuer", error))?;
+        let issuer = start_issuer(grid, &mut ground, TOKEN_LIFETIME)?;
         let roots = TrustRoots::file(&ground.trust.file);
         let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
         let tokens = token_sources(grid, &ground, issuer.url(), &client)?;

@@ -28,7 +28,7 @@ const READY_PATIENCE: Duration = Duration::from_secs(30);
 const KNOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The host of issuer and transfer service.
-pub(crate) const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// How an embedded grid is run.
 #[derive(Debug, Clone)]
@@ -172,14 +172,16 @@ impl EmbeddedGrid {
 /// Where each embedded RSE listens, by name.
 fn listen_of_each(grid: &Grid, ground: &mut Ground) -> Result<BTreeMap<String, SocketAddr>, GridError> {
     let mut listens = BTreeMap::new();
-    for name in grid
-        .rses
-        .iter()
-        .filter(|rse| rse.kind.is_embedded())
-        .map(|rse| rse.name.as_str())
-    {
-        let host = ground.addresses.host_of(name)?;
-        listens.insert(name.to_owned(), ground.addresses.choose(name, host)?);
+    for rse in &grid.rses {
+        let RseKind::Embedded { place, .. } = &rse.kind else {
+            continue;
+        };
+        let name = rse.name.as_str();
+        let listen = match place {
+            Some(place) => ground.addresses.place(name, place)?,
+            None => ground.addresses.choose(name, ground.addresses.host_of(name)?)?,
+        };
+        listens.insert(name.to_owned(), listen);
     }
     Ok(listens)
 }
@@ -192,10 +194,7 @@ impl Services {
         ground: &mut Ground,
         options: &GridOptions,
     ) -> Result<GridDescription, GridError> {
-        let listen = ground.addresses.choose("issuer", SERVICE_HOST)?;
-        let config = configure::issuer(ground, listen, options.token_lifetime)?;
-        let identity = ground.identity("issuer", SERVICE_HOST)?;
-        let issuer = weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("issuer", error))?;
+        let issuer = start_issuer(grid, ground, options.token_lifetime)?;
         let issuer_url = issuer.url().to_owned();
         self.issuer = Some(issuer);
 
@@ -309,6 +308,23 @@ impl Drop for Services {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Starts the grid's own issuer.
+pub(crate) fn start_issuer(
+    grid: &Grid,
+    ground: &mut Ground,
+    lifetime: Duration,
+) -> Result<weir_issuer::Running, GridError> {
+    let place = grid.issuer.as_ref();
+    let listen = match place {
+        Some(place) => ground.addresses.place("issuer", place)?,
+        None => ground.addresses.choose("issuer", SERVICE_HOST)?,
+    };
+    let mut config = configure::issuer(ground, listen, lifetime)?;
+    config.url = configure::url_of(place, listen);
+    let identity = ground.identity("issuer", &configure::host_of(place, listen))?;
+    weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("issuer", error))
 }
 
 /// Waits until every door of ours answers, writes the token file and then the description.

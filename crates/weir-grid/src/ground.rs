@@ -5,7 +5,6 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -64,10 +63,10 @@ impl Ground {
         })
     }
 
-    /// A certificate and key for a door on this host.
-    pub(crate) fn identity(&self, door: &str, host: IpAddr) -> Result<Identity, GridError> {
-        let mut names = vec![San::Ip(host)];
-        if host == IpAddr::from([127, 0, 0, 1]) {
+    /// A certificate and key for a door that is reached by this name or address.
+    pub(crate) fn identity(&self, door: &str, host: &str) -> Result<Identity, GridError> {
+        let mut names = vec![San::from(host)];
+        if host == "127.0.0.1" {
             names.push(San::from("localhost"));
         }
         self.authority

@@ -9,10 +9,17 @@ use weir_model::{Grid, RseKind};
 /// The addresses of a grid's storages: of embedded ones as given, of external ones those that their names have now. What an
 /// external storage redirects to counts by its own address.
 pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpAddr>) -> Vec<Network> {
-    let mut addresses: BTreeSet<IpAddr> = embedded.into_iter().collect();
+    let mut addresses: BTreeSet<IpAddr> = embedded
+        .into_iter()
+        .filter(|address| !address.is_unspecified())
+        .collect();
     for rse in &grid.rses {
-        if let RseKind::External { url, .. } = &rse.kind {
-            let found = of_url(url).await;
+        let url = match &rse.kind {
+            RseKind::External { url, .. } => Some(url.clone()),
+            RseKind::Embedded { place, .. } => place.as_ref().map(|place| format!("https://{}", place.url_host())),
+        };
+        if let Some(url) = url {
+            let found = of_url(&url).await;
             if found.is_empty() {
                 tracing::warn!(rse = %rse.name, url, "its name has no address: if it is a private one, copies are refused");
             }
@@ -20,7 +27,14 @@ pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpA
         }
     }
     let alone = |address: IpAddr| address.to_string().parse().expect("an address is a range of one");
-    addresses.into_iter().map(alone).collect()
+    let named = grid.reach.iter().filter_map(|network| match network.parse() {
+        Ok(network) => Some(network),
+        Err(error) => {
+            tracing::warn!(network, %error, "a network of the grid file is left out");
+            None
+        }
+    });
+    addresses.into_iter().map(alone).chain(named).collect()
 }
 
 async fn of_url(url: &str) -> Vec<IpAddr> {

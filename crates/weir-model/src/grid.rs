@@ -9,6 +9,7 @@ use weir_units::{Algorithm, Bytes};
 use crate::file::{Document, Problem};
 use crate::grid_file;
 use crate::names::{GridName, RseName, SiteName, VoName};
+use crate::place::Place;
 
 /// A valid grid, as a grid file describes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,6 +25,11 @@ pub struct Grid {
     /// The folder of the certificate authority that signs the grid's certificates, made if it is not there; without it a
     /// grid makes one of its own. Storage that runs elsewhere has to trust it before it can read from the grid.
     pub authority: Option<PathBuf>,
+    /// Where the grid's own issuer answers; on the loopback address if absent. Storage that runs elsewhere and trusts it has to reach it.
+    pub issuer: Option<Place>,
+    /// Networks of private addresses to which storages and transfer service may connect, beside the addresses of the RSEs:
+    /// `address/prefix`, or an address alone.
+    pub reach: Vec<String>,
     /// Limits of the transfer service.
     pub transfer: TransferLimits,
     /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].
@@ -81,6 +87,8 @@ pub enum RseKind {
         checksums: Vec<Algorithm>,
         /// What must have happened to a file before it counts as stored.
         durability: Durability,
+        /// Where it answers; on a loopback address of its own if absent.
+        place: Option<Place>,
     },
     /// Runs elsewhere and speaks WebDAV and HTTP-TPC.
     External {

@@ -27,8 +27,10 @@ pub mod file;
 mod grid;
 mod grid_file;
 mod names;
+mod place;
 
 pub use file::Problem;
 pub use grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
+pub use place::Place;

@@ -5,18 +5,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_model::file::{Key, Table};
-use weir_model::{Durability, GRID_TABLES, Grid, Link, RseKind, RseName, TokenFrom};
+use weir_model::{Durability, GRID_TABLES, Grid, Link, Place, RseKind, RseName, TokenFrom};
 use weir_units::{Algorithm, Bytes};
 
 const FULL: &str = r#"
 name = "mixed"
 vo = "juno"
 authority = "ca"
+reach = ["10.9.0.0/16", "fd00::5"]
 
 [storage]
 quota = "2 GiB"
 durability = "cache"
 checksums = ["adler32", "sha256"]
+
+[issuer]
+listen = "192.0.2.7"
 
 [transfer]
 max_active_per_rse_in = 7
@@ -39,6 +43,8 @@ quota = "1 GB"
 durability = "full"
 read_only = true
 checksums = ["md5"]
+listen = "0.0.0.0:8443"
+host = "se.ihep.example"
 
 [[rse]]
 name = "JINR"
@@ -58,6 +64,12 @@ fn a_full_file() {
     let grid = Grid::parse(FULL, Path::new("grids/mixed.toml")).unwrap();
     assert_eq!((grid.name.as_str(), grid.vo.as_str()), ("mixed", "juno"));
     assert_eq!(grid.authority.as_deref(), Some(Path::new("grids/ca")));
+    assert_eq!(grid.reach, ["10.9.0.0/16", "fd00::5"]);
+    let issuer = grid.issuer.as_ref().unwrap();
+    assert_eq!(
+        (issuer.listen.to_string(), issuer.port, issuer.host.as_str()),
+        ("192.0.2.7".to_owned(), None, "192.0.2.7")
+    );
     let sites: Vec<_> = grid.sites.iter().map(|site| (site.name.as_str(), site.tier)).collect();
     assert_eq!(sites, [("CNAF", 1), ("IHEP", 2), ("JINR", 2), ("IN2P3", 2)]);
     let limits = &grid.transfer;
@@ -78,6 +90,7 @@ fn a_full_file() {
             read_only: false,
             checksums: vec![Algorithm::Adler32, Algorithm::Sha256],
             durability: Durability::Cache,
+            place: None,
         }
     );
     assert_eq!(
@@ -87,6 +100,11 @@ fn a_full_file() {
             read_only: true,
             checksums: vec![Algorithm::Md5],
             durability: Durability::Full,
+            place: Some(Place {
+                listen: "0.0.0.0".parse().unwrap(),
+                port: Some(8443),
+                host: "se.ihep.example".into(),
+            }),
         }
     );
     assert_eq!(
@@ -122,6 +140,7 @@ fn the_smallest_file() {
         read_only,
         checksums,
         durability,
+        place: None,
     } = &grid.rses[0].kind
     else {
         panic!("an RSE without url is embedded");
@@ -169,8 +188,37 @@ fn every_fault_names_line_key_and_remedy() {
     );
     after(
         "colour = 1",
-        "g.toml:4: rse.colour: unknown key; known here: name, site, quota, durability, checksums, read_only, url, ca, \
-         token_file, token_issuer",
+        "g.toml:4: rse.colour: unknown key; known here: name, site, quota, durability, checksums, read_only, listen, \
+         host, url, ca, token_file, token_issuer",
+    );
+    after(
+        "listen = \"0.0.0.0:8443\"",
+        "g.toml:4: rse.listen: listens on all addresses, and nothing says by which name others reach it; \
+         add host = \"this.host.example.org\"",
+    );
+    after(
+        "listen = \"se.example.org\"",
+        "g.toml:4: rse.listen: \"se.example.org\" is no address; \
+         write such as \"0.0.0.0\", \"192.0.2.7:8443\" or \"[::]:8443\"",
+    );
+    for (host, problem) in [
+        ("https://se", "\"https://se\" is not a host"),
+        ("0.0.0.0", "nobody connects to 0.0.0.0"),
+        ("[::1]", "has brackets"),
+    ] {
+        let remedy = if host.starts_with('[') {
+            "write the address without them"
+        } else {
+            "write the name or address by which other hosts reach this machine, without scheme and port"
+        };
+        after(
+            &format!("host = \"{host}\""),
+            &format!("g.toml:4: rse.host: {problem}; {remedy}"),
+        );
+    }
+    check(
+        "name = \"g\"\nreach = [\"10.9.0.0/33\"]\n[[rse]]\nname = \"A\"\n",
+        "g.toml:2: reach: \"10.9.0.0/33\" is no network; write such as \"10.9.0.0/16\" or \"fd00:9::/32\"",
     );
     after(
         "quota = \"5\"",

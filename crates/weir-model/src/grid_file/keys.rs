@@ -3,7 +3,7 @@
 use crate::file::{Key, Table};
 
 /// Every table of the grid file, in the order of the handbook.
-pub const GRID_TABLES: &[&Table] = &[&GRID, &SITE, &RSE, &TOKEN_ISSUER, &STORAGE, &TRANSFER, &BROKER];
+pub const GRID_TABLES: &[&Table] = &[&GRID, &SITE, &RSE, &TOKEN_ISSUER, &ISSUER, &STORAGE, &TRANSFER, &BROKER];
 
 /// The grid file itself, or `[grid]` in a challenge.
 pub const GRID: Table = Table {
@@ -18,12 +18,25 @@ pub const GRID: Table = Table {
             "The folder of the certificate authority that signs the grid's certificates; made if it is not there. Give one \
              where storage that runs elsewhere must trust the grid beforehand.",
         ),
+        Key::new(
+            "reach",
+            "list of networks",
+            "none",
+            "Private networks, such as `\"10.9.0.0/16\"`, to which the grid's storages and its transfer service may connect beside the addresses \
+             of its RSEs. A storage that another grid's challenge uses needs the networks of that grid here.",
+        ),
         Key::new("site", "list of `[[site]]`", "one site per RSE", "The sites."),
         Key::new(
             "rse",
             "list of `[[rse]]`",
             "required",
             "The storage elements, at least one.",
+        ),
+        Key::new(
+            "issuer",
+            "`[issuer]`",
+            "on the loopback address",
+            "Where the grid's own issuer answers.",
         ),
         Key::new(
             "storage",
@@ -88,6 +101,8 @@ pub(super) const RSE: Table = Table {
             "false",
             "Embedded: refuses to write; only a source then.",
         ),
+        Key::new("listen", "`address` or `address:port`", LISTEN_DEFAULT, LISTEN),
+        Key::new("host", "name or address", HOST_DEFAULT, HOST),
         Key::new(
             "url",
             "URL",
@@ -142,6 +157,32 @@ pub(super) const TOKEN_ISSUER: Table = Table {
             "path",
             "the system's",
             "The certificates that vouch for the issuer, in PEM.",
+        ),
+    ],
+};
+
+/// What the keys of a place say; they are those of each table that has them.
+const LISTEN_DEFAULT: &str = "a loopback address; all with `host`";
+const LISTEN: &str = "Embedded: the address on which it listens, all of the machine's with `0.0.0.0` or `[::]`; without a port the system \
+     chooses one at the first start, and it stays.";
+const HOST_DEFAULT: &str = "the address of `listen`";
+const HOST: &str =
+    "Embedded: the name or address by which other hosts reach it. It is in its URL and in its certificate.";
+
+pub(super) const ISSUER: Table = Table {
+    title: "[issuer]",
+    keys: &[
+        Key::new(
+            "listen",
+            "`address` or `address:port`",
+            LISTEN_DEFAULT,
+            "The address on which the grid's own issuer listens, as for an RSE.",
+        ),
+        Key::new(
+            "host",
+            "name or address",
+            HOST_DEFAULT,
+            "The name or address by which storage elsewhere reaches it, to verify the tokens that it gives.",
         ),
     ],
 };

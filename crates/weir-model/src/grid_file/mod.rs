@@ -1,6 +1,7 @@
 //! The grid file: its keys, how it is read, and how it is written.
 
 mod keys;
+mod place;
 mod read;
 mod url;
 mod write;

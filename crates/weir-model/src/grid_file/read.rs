@@ -6,8 +6,8 @@ use std::time::Duration;
 use toml::de::DeValue;
 use weir_units::{Algorithm, Bytes};
 
-use super::keys::{BROKER, GRID, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
-use super::url;
+use super::keys::{BROKER, GRID, ISSUER, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
+use super::{place, url};
 use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_of};
 use crate::grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 use crate::names::{GridName, RseName, SiteName, VoName, variable};
@@ -16,7 +16,7 @@ use crate::names::{GridName, RseName, SiteName, VoName, variable};
 const EMBEDDED_MAX: usize = 250;
 
 /// Keys that make sense only where the grid starts the storage itself.
-const EMBEDDED_ONLY: [&str; 4] = ["quota", "durability", "checksums", "read_only"];
+const EMBEDDED_ONLY: [&str; 6] = ["quota", "durability", "checksums", "read_only", "listen", "host"];
 
 /// Keys that make sense only where the storage runs elsewhere.
 const EXTERNAL_ONLY: [&str; 3] = ["ca", "token_file", "token_issuer"];
@@ -32,6 +32,8 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
     let storage = section
         .table("storage", &STORAGE)
         .map_or_else(StorageDefaults::default, |table| storage(&table));
+    let reach = place::networks(section);
+    let issuer = section.table("issuer", &ISSUER).map(|table| place::read(&table));
     let transfer = section
         .table("transfer", &TRANSFER)
         .map_or_else(TransferLimits::default, |table| transfer(&table));
@@ -44,6 +46,11 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         sites: sites.list,
         rses: rses?,
         authority,
+        reach,
+        issuer: match issuer {
+            Some(read) => read.ok()?,
+            None => None,
+        },
         transfer,
         storage,
         broker: match broker {
@@ -146,7 +153,7 @@ fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> 
         let kind = if table.has("url") {
             external(&table)
         } else {
-            Some(embedded(&table, storage))
+            embedded(&table, storage)
         };
         if let Some(RseKind::External { url, .. }) = &kind
             && !urls.insert(url.clone())
@@ -174,17 +181,18 @@ fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> 
     (list.len() == n_tables).then_some(list)
 }
 
-fn embedded(table: &Section<'_>, defaults: &StorageDefaults) -> RseKind {
+fn embedded(table: &Section<'_>, defaults: &StorageDefaults) -> Option<RseKind> {
     for key in EXTERNAL_ONLY.into_iter().filter(|key| table.has(key)) {
         table.refuse(key, Refusal::new("is for external RSEs", "add url, or remove this key"));
     }
     let own = storage_keys(table, defaults);
-    RseKind::Embedded {
+    Some(RseKind::Embedded {
         quota: own.quota,
         read_only: table.or("read_only", false),
         checksums: own.checksums,
         durability: own.durability,
-    }
+        place: place::read(table).ok()?,
+    })
 }
 
 fn external(table: &Section<'_>) -> Option<RseKind> {

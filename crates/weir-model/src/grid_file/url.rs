@@ -59,7 +59,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn host_is_valid(host: &str) -> bool {
+pub(super) fn host_is_valid(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
     }

@@ -1,17 +1,23 @@
 //! From a grid to TOML that reads back to the same grid.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use toml::{Table, Value};
 use weir_units::{Algorithm, duration};
 
 use crate::grid::{Broker, Grid, Rse, RseKind, TokenFrom};
+use crate::place::Place;
 
 pub(crate) fn to_toml(grid: &Grid) -> Table {
     let mut table = Table::new();
     put(&mut table, "name", grid.name.as_str());
     put(&mut table, "vo", grid.vo.as_str());
     put_path(&mut table, "authority", grid.authority.as_deref());
+    if !grid.reach.is_empty() {
+        let networks = grid.reach.iter().cloned().map(Value::String);
+        table.insert("reach".to_owned(), Value::Array(networks.collect()));
+    }
     let sites = grid.sites.iter().map(|site| {
         let mut entry = Table::new();
         put(&mut entry, "name", site.name.as_str());
@@ -43,6 +49,11 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
         duration::format(grid.transfer.retry_delay),
     );
     table.insert("transfer".to_owned(), Value::Table(transfer));
+    if grid.issuer.is_some() {
+        let mut issuer = Table::new();
+        put_place(&mut issuer, grid.issuer.as_ref());
+        table.insert("issuer".to_owned(), Value::Table(issuer));
+    }
     if let Some(told) = &grid.broker {
         table.insert("broker".to_owned(), Value::Table(broker(told)));
     }
@@ -71,11 +82,13 @@ fn rse(rse: &Rse) -> Table {
             read_only,
             checksums,
             durability,
+            place,
         } => {
             put(&mut table, "quota", quota.to_string());
             table.insert("read_only".to_owned(), Value::Boolean(*read_only));
             table.insert("checksums".to_owned(), algorithms(checksums));
             put(&mut table, "durability", durability.as_str());
+            put_place(&mut table, place.as_ref());
         }
         RseKind::External { url, ca, token } => {
             put(&mut table, "url", url.as_str());
@@ -104,6 +117,17 @@ fn rse(rse: &Rse) -> Table {
 
 fn put(table: &mut Table, key: &str, value: impl Into<String>) {
     table.insert(key.to_owned(), Value::String(value.into()));
+}
+
+fn put_place(table: &mut Table, place: Option<&Place>) {
+    if let Some(place) = place {
+        let listen = match place.port {
+            Some(port) => SocketAddr::new(place.listen, port).to_string(),
+            None => place.listen.to_string(),
+        };
+        put(table, "listen", listen);
+        put(table, "host", place.host.as_str());
+    }
 }
 
 fn put_path(table: &mut Table, key: &str, path: Option<&Path>) {
