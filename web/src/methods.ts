@@ -17,10 +17,14 @@ const NOTES = {
     "Transfers that the transfer service gave up, had not ended when the drain was over, or lost. A transfer is one file on one link, all attempts included. Bytes that a failed transfer moved are counted apart and are in no rate; its size is counted nowhere.",
   ],
   efficiency: ["Efficiency", "Finished ÷ (finished + failed), by transfers. An attempt that fails and is repeated with success does not lower it."],
+  time: [
+    "Transfer time",
+    "Of the transfers that finished: from the start to the end of the attempt that did, looks at checksums included. The rate of a transfer is its size ÷ that time. Percentiles are by nearest rank.",
+  ],
   lateness: ["Lateness", "From the moment at which the plan wanted a transfer to the moment at which it was submitted (ledger.csv). An injector that falls behind is seen here."],
   series: [
     "Curves",
-    "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active and queued are samples at the end of a bin. A transfer that fails is never in a throughput curve.",
+    "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active is the mean over a bin, queued a sample at its end. A transfer that fails is never in a throughput curve.",
   ],
   spread: ["Spread", "The hold is cut into equal parts; standard deviation ÷ mean of the bytes per part. A verdict on figures that vary too much is “unstable”."],
   matrix: ["Copy matrix", "Mean over the copies of one pair, mode and size that finished of size ÷ own duration."],

@@ -155,6 +155,8 @@ const totalSeries = object({
   asked_bps: maybe(bins),
   achieved_bps: maybe(bins),
   active: maybe(bins),
+  /** The mean over each bin; older reports have samples alone. */
+  active_mean: maybe(bins),
   queued: maybe(bins),
   failed: maybe(bins),
 });
@@ -167,6 +169,12 @@ const series = object({
   /** Keyed `SOURCE→DESTINATION`. */
   links: mapOrNone(rateSeries),
 });
+
+/** Nearest-rank percentiles. */
+const percentiles = object({ p5: number, p50: number, p95: number, p99: number });
+
+/** How long the transfers that finished took, and how fast they were. */
+const times = object({ transfer_s: maybe(percentiles), rate_bps: maybe(percentiles) });
 
 export const totals = object({
   asked_bps: maybe(number),
@@ -189,6 +197,7 @@ export const totals = object({
   deleted_files: maybe(number),
   lateness_p95_s: maybe(number),
   lateness_max_s: maybe(number),
+  times: maybe(times),
 });
 
 const host = object({

@@ -77,6 +77,6 @@ pub use folder::{PartFile, RunFolder, write_atomically};
 pub use html::{NoPlace, render, render_data};
 pub use injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 pub use options::{Options, Stop};
-pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
 pub use rebuild::{RebuildError, rebuild};
 pub use run::{RunOutcome, check_sites, run};

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_measure::{Measurement, Snapshot};
+use weir_measure::{LinkSpec, Measurement, RateNow, Snapshot, Spec};
 
-use crate::progress::{Live, LiveSite};
+use crate::progress::{Live, LiveLink, LiveSite};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl SharedMeasurement {
 
     /// Returns the figures of a moment.
     pub(crate) fn live(&self, now: Duration) -> Live {
-        self.with(|measurement| live(&measurement.snapshot(now), &measurement.spec().sites))
+        self.with(|measurement| live(&measurement.snapshot(now), measurement.spec()))
     }
 
     /// Takes it out, once nobody else has it.
@@ -33,8 +33,28 @@ impl SharedMeasurement {
     }
 }
 
-fn live(snapshot: &Snapshot, names: &[String]) -> Live {
-    let sites = names.iter().zip(&snapshot.sites).map(|(name, now)| LiveSite {
+/// Links that are shown at most.
+const LINKS_SHOWN: usize = 12;
+
+/// The links that are furthest behind what is asked of them, or all if there are few.
+fn links(snapshot: &Snapshot, spec: &Spec) -> Vec<LiveLink> {
+    let mut links: Vec<(&LinkSpec, &RateNow)> = spec.links.iter().zip(&snapshot.links).collect();
+    if links.len() > LINKS_SHOWN {
+        let behind = |now: &RateNow| now.asked_bps.unwrap_or(0).saturating_sub(now.achieved_bps);
+        links.sort_by_key(|(_, now)| std::cmp::Reverse(behind(now)));
+        links.truncate(LINKS_SHOWN);
+    }
+    let shown = |(link, now): (&LinkSpec, &RateNow)| LiveLink {
+        source: link.source.clone(),
+        destination: link.destination.clone(),
+        asked_bps: now.asked_bps,
+        achieved_bps: now.achieved_bps,
+    };
+    links.into_iter().map(shown).collect()
+}
+
+fn live(snapshot: &Snapshot, spec: &Spec) -> Live {
+    let sites = spec.sites.iter().zip(&snapshot.sites).map(|(name, now)| LiveSite {
         site: name.clone(),
         asked_bps: now.asked_bps,
         achieved_bps: now.achieved_bps,
@@ -48,7 +68,10 @@ fn live(snapshot: &Snapshot, names: &[String]) -> Live {
         asked_bps: snapshot.asked_bps,
         achieved_bps: snapshot.achieved_bps,
         sites: sites.collect(),
+        links: links(snapshot, spec),
+        n_links: spec.links.len() as u64,
         active: standing.active,
+        active_mean: snapshot.active_mean,
         queued: standing.queued,
         finished: totals.finished,
         failed: totals.failed,

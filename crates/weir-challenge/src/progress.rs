@@ -115,14 +115,20 @@ pub struct Live {
     pub phase_left_s: Option<f64>,
     /// Seconds until the drain at the latest ends, where known.
     pub left_s: Option<f64>,
-    /// Rate asked for now.
+    /// Rate asked for in the last ten seconds, the mean.
     pub asked_bps: Option<u64>,
-    /// Bytes delivered in the last seconds, as a rate.
+    /// Bytes delivered in the last ten seconds, as a rate.
     pub achieved_bps: u64,
     /// The same for each site, what comes in, in the order of the grid.
     pub sites: Vec<LiveSite>,
-    /// Transfers under way.
+    /// The same for the links that are furthest behind what is asked of them; for all, in the order of the challenge, if there are few.
+    pub links: Vec<LiveLink>,
+    /// How many links there are.
+    pub n_links: u64,
+    /// Transfers under way at this moment.
     pub active: u64,
+    /// Transfers under way in the last ten seconds, the mean, also of those that were shorter than the time between two looks.
+    pub active_mean: f64,
     /// Transfers submitted and waiting.
     pub queued: u64,
     /// Transfers that finished.
@@ -135,13 +141,26 @@ pub struct Live {
     pub verified_bytes: u64,
 }
 
+/// Figures of one link.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LiveLink {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// Rate asked for in the last ten seconds, the mean.
+    pub asked_bps: Option<u64>,
+    /// Bytes delivered in the last ten seconds, as a rate.
+    pub achieved_bps: u64,
+}
+
 /// Figures of one site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LiveSite {
     /// Its name.
     pub site: String,
-    /// Rate asked for now.
+    /// Rate asked for in the last ten seconds, the mean.
     pub asked_bps: Option<u64>,
-    /// Bytes delivered in the last seconds, as a rate.
+    /// Bytes delivered in the last ten seconds, as a rate.
     pub achieved_bps: u64,
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use weir_world::ErrorClass;
 
-use crate::lateness::Lateness;
+use crate::quantiles::Quantiles;
 use crate::report::{
-    Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Totals, WorkloadKind, WorkloadReport, ratio,
+    Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Times, Totals, WorkloadKind, WorkloadReport, ratio,
 };
 use crate::spec::{LinkSpec, Spec, WindowSpec, WorkloadSpec};
 use crate::spread::{self, Bins, RecentBins};
@@ -45,7 +45,7 @@ struct Counts {
     retries: u64,
     modes: BTreeMap<String, u64>,
     errors: Errors,
-    late: Lateness,
+    late: Quantiles,
 }
 
 /// Failures by class; the value is count, end of the first, and the first.
@@ -87,7 +87,7 @@ impl Counts {
         self.injected += row.size;
         self.retries += u64::from(row.retries);
         if with_lateness {
-            self.late.add(row.late);
+            self.late.add(nanos(row.late));
         }
         match row.state {
             State::Finished => {
@@ -117,9 +117,52 @@ impl Counts {
     }
 
     fn lateness(&self) -> (Option<f64>, Option<f64>) {
-        let seconds = |time: Duration| time.as_secs_f64();
         (self.late.quantile(95).map(seconds), self.late.max().map(seconds))
     }
+}
+
+/// How long transfers took and how fast they were.
+#[derive(Debug, Clone)]
+struct Timing {
+    nanos: Quantiles,
+    rates: Quantiles,
+}
+
+impl Timing {
+    fn of(quantiles: fn() -> Quantiles) -> Self {
+        Self {
+            nanos: quantiles(),
+            rates: quantiles(),
+        }
+    }
+
+    /// Counts a transfer if it finished and its start is known.
+    fn add(&mut self, row: &Transfer) {
+        if row.state != State::Finished || row.started.is_none() {
+            return;
+        }
+        let (start, end) = row.span();
+        let took = end.saturating_sub(start);
+        self.nanos.add(nanos(took));
+        if let Some(rate) = spread::rate(row.size, took) {
+            self.rates.add(rate);
+        }
+    }
+
+    fn report(&self) -> Times {
+        Times {
+            transfer_s: self.nanos.percentiles(seconds),
+            rate_bps: self.rates.percentiles(|rate| rate as f64),
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64()
 }
 
 /// Accounts for a run, row by row.
@@ -132,10 +175,14 @@ pub struct Accounting {
     workloads: Vec<Counts>,
     total: Counts,
     cells: Vec<StepsAccounting>,
+    timing: Timing,
+    link_timings: Vec<Timing>,
     /// Width of all bins until the end.
     width: Duration,
     link_bins: Vec<Bins>,
     recent: Vec<RecentBins>,
+    /// Nanoseconds in which transfers were under way.
+    active_bins: Bins,
     failed_bins: BTreeMap<usize, u64>,
     gauges: BTreeMap<usize, (u64, u64)>,
     parts: crate::stability::Parts,
@@ -188,7 +235,10 @@ impl Accounting {
             egress: vec![0; sites],
             workloads: vec![Counts::default(); spec.workloads.len()],
             total: Counts::default(),
+            timing: Timing::of(Quantiles::default),
+            link_timings: vec![Timing::of(Quantiles::small); links],
             link_bins: vec![Bins::new(width); links],
+            active_bins: Bins::new(width),
             failed_bins: BTreeMap::new(),
             gauges: BTreeMap::new(),
             parts,
@@ -210,7 +260,10 @@ impl Accounting {
         let own = self.spec.workloads[row.workload].windows(&windows);
         self.workloads[row.workload].add(row, &own, rated, true);
         self.total.add(row, &windows, rated, true);
+        self.timing.add(row);
+        self.link_timings[row.link].add(row);
         let (start, end) = row.span();
+        self.active_bins.add(nanos(end.saturating_sub(start)), start, end);
         match row.state {
             State::Finished if rated => {
                 self.egress[link.source_site] +=
@@ -285,6 +338,7 @@ impl Accounting {
         while self.bin_of(at) >= BINS_KEPT {
             self.width *= 2;
             self.link_bins.iter_mut().for_each(Bins::double);
+            self.active_bins.double();
             let (failed, gauges) = (std::mem::take(&mut self.failed_bins), std::mem::take(&mut self.gauges));
             for (bin, count) in failed {
                 *self.failed_bins.entry(bin / 2).or_default() += count;
@@ -335,12 +389,13 @@ impl Accounting {
             deleted_files: 0,
             lateness_p95_s,
             lateness_max_s,
+            times: self.timing.report(),
         }
     }
 
     fn link_reports(&self) -> Vec<LinkReport> {
         let sites = &self.spec.sites;
-        let report = |(spec, counts): (&LinkSpec, &Counts)| LinkReport {
+        let report = |((spec, counts), timing): ((&LinkSpec, &Counts), &Timing)| LinkReport {
             source: spec.source.clone(),
             destination: spec.destination.clone(),
             source_site: sites[spec.source_site].clone(),
@@ -358,8 +413,10 @@ impl Accounting {
             hold_verified_bytes: counts.hold,
             errors: counts.errors.counts(),
             modes: counts.modes.clone(),
+            times: timing.report(),
         };
-        self.spec.links.iter().zip(&self.links).map(report).collect()
+        let links = self.spec.links.iter().zip(&self.links);
+        links.zip(&self.link_timings).map(report).collect()
     }
 
     fn site_reports(&self) -> Vec<SiteReport> {

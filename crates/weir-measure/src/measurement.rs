@@ -15,7 +15,7 @@ use crate::report::{
     Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
     WorkloadReport, ratio,
 };
-use crate::snapshot::{self, RATE_WINDOW, Snapshot, Standing};
+use crate::snapshot::{self, Ended, RATE_WINDOW, Snapshot, Standing};
 use crate::spec::Spec;
 use crate::threshold::{self, Evaluated};
 use crate::transfer::{State, Transfer};
@@ -28,8 +28,8 @@ pub struct Measurement {
     accounting: Accounting,
     events: Vec<Event>,
     standing: Standing,
-    /// End, destination site and size of what was delivered last.
-    delivered: VecDeque<(Duration, usize, u64)>,
+    /// What has ended last.
+    ended: VecDeque<Ended>,
     /// Longest drain, as planned.
     drain: Duration,
     /// When injection ended or will, once that is known.
@@ -109,7 +109,7 @@ impl Measurement {
             accounting: Accounting::new(Spec::of(plan)),
             events: Vec::new(),
             standing: Standing::default(),
-            delivered: VecDeque::new(),
+            ended: VecDeque::new(),
             drain: plan.phases.drain,
             closed: None,
         }
@@ -123,14 +123,16 @@ impl Measurement {
     /// Accounts for a transfer that has ended.
     pub fn add(&mut self, row: &Transfer) {
         self.accounting.add(row);
-        if row.state == State::Finished {
-            let site = self.spec().links[row.link].destination_site;
-            let old = |end: &(Duration, usize, u64)| end.0 + RATE_WINDOW < row.ended;
-            while self.delivered.front().is_some_and(old) {
-                self.delivered.pop_front();
-            }
-            self.delivered.push_back((row.ended, site, row.size));
+        let old = |other: &Ended| other.at + RATE_WINDOW < row.ended;
+        while self.ended.front().is_some_and(old) {
+            self.ended.pop_front();
         }
+        self.ended.push_back(Ended {
+            at: row.ended,
+            started: row.span().0,
+            link: row.link,
+            bytes: if row.state == State::Finished { row.size } else { 0 },
+        });
     }
 
     /// Records how many transfers are active and queued at a moment, for the series.
@@ -184,7 +186,7 @@ impl Measurement {
                 closed: self.closed,
                 drain: self.drain,
                 standing: self.standing,
-                delivered: &self.delivered,
+                ended: &self.ended,
             },
             totals,
             errors,

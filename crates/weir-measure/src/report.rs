@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::crosscheck::CrossCheck;
+pub use crate::quantiles::{Percentiles, Times};
 
 /// Name and version of the contract, the value of [`Report::schema`].
 pub const SCHEMA: &str = "weir-report/1";
@@ -203,6 +204,9 @@ pub struct Totals {
     pub lateness_p95_s: Option<f64>,
     /// The largest of them.
     pub lateness_max_s: Option<f64>,
+    /// How long transfers took.
+    #[serde(default)]
+    pub times: Times,
 }
 
 /// Figures of one link (source RSE → destination RSE).
@@ -244,6 +248,9 @@ pub struct LinkReport {
     pub errors: Vec<ErrorCount>,
     /// Finished transfers by copy mode (`pull`, `push`, `streamed`).
     pub modes: BTreeMap<String, u64>,
+    /// How long transfers took.
+    #[serde(default)]
+    pub times: Times,
 }
 
 /// Figures of one site; the plain fields are about what comes in.
@@ -502,8 +509,12 @@ pub struct TotalSeries {
     pub asked_bps: Vec<Option<u64>>,
     /// Achieved rate: verified bytes spread over each transfer's duration ÷ bin.
     pub achieved_bps: Vec<Option<u64>>,
-    /// Transfers active at the end of the bin.
+    /// Transfers active at the last sample in the bin.
     pub active: Vec<Option<u64>>,
+    /// Transfers under way, the mean over the bin: the time in which those that have ended were, ÷ bin; where none of these was, the
+    /// last sample.
+    #[serde(default)]
+    pub active_mean: Vec<Option<f64>>,
     /// Transfers submitted and waiting at the end of the bin.
     pub queued: Vec<Option<u64>>,
     /// Transfers that failed in the bin.

@@ -4,11 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::report::{ErrorReport, Totals};
-use crate::spec::Spec;
+use crate::spec::{LinkSpec, Spec};
 use crate::spread;
 
 /// Over this time bytes that were delivered are shown as a rate. Files end in bursts of a cycle; ten of them show a rate.
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Moments of the window at which the asked rate is read: it rises in lines, half a second apart.
+const SAMPLES: u32 = 20;
 
 /// Which part of a run a moment lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +60,17 @@ pub struct Snapshot {
     pub phase_left: Option<Duration>,
     /// Time until the drain ends at the latest, where known.
     pub left: Option<Duration>,
-    /// Rate in bit/s that is asked for now.
+    /// Rate in bit/s that was asked for in the last [`RATE_WINDOW`], the mean: what was achieved in it is compared with that.
     pub asked_bps: Option<u64>,
     /// Bytes delivered in the last [`RATE_WINDOW`], as a rate in bit/s.
     pub achieved_bps: u64,
     /// The same of what comes into each site, in the order of [`Spec::sites`].
-    pub sites: Vec<SiteNow>,
+    pub sites: Vec<RateNow>,
+    /// The same of each link, in the order of [`Spec::links`].
+    pub links: Vec<RateNow>,
+    /// Transfers under way in the last [`RATE_WINDOW`], the mean: those that have ended by the part of it in which they were under way,
+    /// and those that are under way now.
+    pub active_mean: f64,
     /// How it stands with what has not ended.
     pub standing: Standing,
     /// Figures of what has ended so far.
@@ -71,13 +79,24 @@ pub struct Snapshot {
     pub errors: Vec<ErrorReport>,
 }
 
-/// What comes into a site at a moment.
+/// What comes into a site, or over a link, at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SiteNow {
-    /// Rate in bit/s that is asked for now.
+pub struct RateNow {
+    /// Rate in bit/s that was asked for in the last [`RATE_WINDOW`], the mean.
     pub asked_bps: Option<u64>,
     /// Bytes delivered in the last [`RATE_WINDOW`], as a rate in bit/s.
     pub achieved_bps: u64,
+}
+
+/// A transfer that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) at: Duration,
+    /// Start of its last attempt, or its end.
+    pub(crate) started: Duration,
+    pub(crate) link: usize,
+    /// Bytes that it delivered.
+    pub(crate) bytes: u64,
 }
 
 /// What a snapshot is made of.
@@ -88,36 +107,48 @@ pub(crate) struct Moment<'a> {
     pub(crate) closed: Option<Duration>,
     pub(crate) drain: Duration,
     pub(crate) standing: Standing,
-    /// End, site and size of what was delivered last.
-    pub(crate) delivered: &'a VecDeque<(Duration, usize, u64)>,
+    /// What has ended in the last [`RATE_WINDOW`].
+    pub(crate) ended: &'a VecDeque<Ended>,
 }
 
 pub(crate) fn of(moment: &Moment<'_>, totals: Totals, errors: Vec<ErrorReport>) -> Snapshot {
     let (spec, now) = (moment.spec, moment.now);
     let from = now.saturating_sub(RATE_WINDOW);
     let window = now.min(RATE_WINDOW).max(Duration::from_millis(500));
-    let mut bytes = vec![0; spec.sites.len()];
-    for (_, site, size) in moment.delivered.iter().filter(|(at, _, _)| *at >= from) {
-        bytes[*site] += size;
+    let mut bytes = vec![0; spec.links.len()];
+    let mut under_way = Duration::ZERO;
+    for ended in moment.ended.iter().filter(|ended| ended.at >= from) {
+        bytes[ended.link] += ended.bytes;
+        under_way += ended.at.saturating_sub(ended.started.max(from));
     }
     let rate = |bytes: u64| spread::rate(bytes, window).unwrap_or(0);
-    let site = |(site, bytes): (usize, &u64)| SiteNow {
-        asked_bps: moment.asked(site),
+    let asked: Vec<Option<u64>> = spec.links.iter().map(|link| moment.asked(link, (from, now))).collect();
+    let link = |(asked, bytes): (&Option<u64>, &u64)| RateNow {
+        asked_bps: *asked,
         achieved_bps: rate(*bytes),
     };
-    let sites: Vec<SiteNow> = bytes.iter().enumerate().map(site).collect();
+    let links: Vec<RateNow> = asked.iter().zip(&bytes).map(link).collect();
+    let of = |pick: &dyn Fn(usize) -> bool| {
+        let chosen = || (0..links.len()).filter(|link| pick(*link));
+        RateNow {
+            asked_bps: chosen().filter_map(|link| asked[link]).reduce(|sum, rate| sum + rate),
+            achieved_bps: rate(chosen().map(|link| bytes[link]).sum()),
+        }
+    };
+    let into = |site: usize| of(&|link| spec.links[link].destination_site == site);
+    let sites: Vec<RateNow> = (0..spec.sites.len()).map(into).collect();
+    let total = of(&|_| true);
     let (phase, phase_left, left) = moment.phase();
     Snapshot {
         elapsed: now,
         phase,
         phase_left,
         left,
-        asked_bps: sites
-            .iter()
-            .filter_map(|site| site.asked_bps)
-            .reduce(|sum, rate| sum + rate),
-        achieved_bps: rate(bytes.iter().sum()),
+        asked_bps: total.asked_bps,
+        achieved_bps: total.achieved_bps,
         sites,
+        links,
+        active_mean: under_way.as_secs_f64() / window.as_secs_f64() + moment.standing.active as f64,
         standing: moment.standing,
         totals,
         errors,
@@ -130,12 +161,20 @@ impl Moment<'_> {
         self.closed.filter(|closed| *closed <= self.now)
     }
 
-    /// What is asked of the links into a site now, if anything ever is.
-    fn asked(&self, site: usize) -> Option<u64> {
-        let into = self.spec.links.iter().filter(|link| link.destination_site == site);
-        let asked = into.flat_map(|link| &link.curves).map(|curve| curve.at(self.now));
-        let sum = asked.reduce(|sum, rate| sum + rate)?;
-        Some(if self.over().is_some() { 0 } else { sum })
+    /// What was asked of a link between two moments, the mean, if anything ever is.
+    fn asked(&self, link: &LinkSpec, (from, to): (Duration, Duration)) -> Option<u64> {
+        if link.curves.is_empty() {
+            return None;
+        }
+        if self.over().is_some() {
+            return Some(0);
+        }
+        let step = to.saturating_sub(from) / SAMPLES;
+        let at = |sample: u32| from + step * sample + step / 2;
+        let sum: u128 = (0..SAMPLES)
+            .flat_map(|sample| link.curves.iter().map(move |curve| u128::from(curve.at(at(sample)))))
+            .sum();
+        Some(u64::try_from(sum / u128::from(SAMPLES)).unwrap_or(u64::MAX))
     }
 
     /// The phase, what is left of it, and what is left in all at most.

@@ -261,13 +261,21 @@ fn without_a_hold_nothing_was_achieved_nor_missed() {
 
 #[test]
 fn series_tell_no_data_from_zero() {
-    // Wrong: a bin without a sample shows zero active transfers, or the asked line does not rise through the ramp.
+    // Wrong: a bin without a sample shows zero queued transfers, short transfers are not among the active ones because no sample met
+    // them, one that never ends is not either, or the asked line does not rise through the ramp.
     let spec = spec(windows(4, 4, 2));
     let mut accounting = Accounting::new(spec);
     accounting.gauge(Duration::from_secs(3), 7, 9);
+    accounting.gauge(Duration::from_secs(5), 0, 9);
+    for start in [5_000, 5_100, 5_800] {
+        accounting.add(&finished(0, 0, start, start + 300));
+    }
     let series = accounting.finish().0.series;
     assert_eq!(series.n_bins, 10);
-    assert_eq!(series.total.active[3], Some(7));
+    assert_eq!((series.total.active[3], series.total.active[5]), (Some(7), Some(0)));
+    let mean = &series.total.active_mean;
+    assert_eq!((mean[3], mean[4]), (Some(7.0), Some(0.0)));
+    assert_eq!((mean[5], mean[6]), (Some(0.8), Some(0.1)));
     assert_eq!(series.total.queued[4], None);
     assert_eq!(series.total.achieved_bps[4], Some(0));
     let asked: Vec<u64> = series.links["R0→R1"]

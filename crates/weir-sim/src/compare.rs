@@ -11,7 +11,7 @@ use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::{Policy, imitation_limits};
 use crate::scene::Scene;
 use crate::spec::SimPlan;
-use crate::world::{Listeners, Outcome, run};
+use crate::world::{Listeners, Outcome, Probe, run_observed};
 
 /// Every policy on one plan.
 #[derive(Debug, Serialize)]
@@ -106,18 +106,18 @@ pub struct SitePolicy {
     pub held_back: Option<String>,
 }
 
-/// Runs every policy on a plan; `watch` hears of each before it runs.
-pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy)) -> Comparison {
+/// Runs every policy on a plan; `watch` hears of each before it runs, and may give something that shows how far it is.
+pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy) -> Probe) -> Comparison {
     let scene = Scene::new(plan);
     let best = optimum(plan, &scene);
     let mut outcomes = Vec::new();
     for policy in Policy::ALL {
-        watch(policy);
+        let probe = watch(policy);
         let mut listeners = Listeners {
             rows: &mut |_, _| {},
             ledger: &mut |_| {},
         };
-        outcomes.push((policy, run(plan, policy, &mut listeners)));
+        outcomes.push((policy, run_observed(plan, policy, &mut listeners, &probe)));
     }
     let totals = &outcomes[0].1.measured.figures.totals;
     Comparison {

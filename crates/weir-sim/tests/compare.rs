@@ -5,6 +5,7 @@ use weir_measure::held::Cause;
 use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
 use weir_sim::compare::{Comparison, compare};
+use weir_sim::world::Probe;
 
 /// A long name of everything, and two sites of which one cannot take what is asked.
 const RATES: &str = include_str!("compare.toml");
@@ -15,7 +16,7 @@ fn plan(text: &str) -> SimPlan {
 }
 
 fn compared(text: &str) -> Comparison {
-    let comparison = compare(&plan(text), |_| {});
+    let comparison = compare(&plan(text), |_| Probe::default());
     let violations = comparison.policies.iter().flat_map(|policy| &policy.violations);
     assert_eq!(violations.count(), 0);
     comparison

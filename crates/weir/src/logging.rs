@@ -4,7 +4,7 @@
 //! own with [`attach_file`], which takes everything from `info` upwards whatever the terminal shows.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,6 +21,31 @@ use crate::failure::Failure;
 
 /// The file of the current run, if there is one.
 static RUN_LOG: Mutex<Option<File>> = Mutex::new(None);
+
+/// Lines for standard error that wait for the next drawing of a table on the same terminal; none while there is no table.
+static HELD: Mutex<Option<String>> = Mutex::new(None);
+
+/// Holds lines for standard error back from now on, if they would get into a drawing: if it is a terminal.
+pub(crate) fn hold() {
+    if io::stderr().is_terminal() {
+        *held() = Some(String::new());
+    }
+}
+
+/// Takes the lines that wait.
+pub(crate) fn take_held() -> String {
+    held().as_mut().map(std::mem::take).unwrap_or_default()
+}
+
+/// Writes the lines that wait, and holds none back any more.
+pub(crate) fn release() {
+    let rest = held().take().unwrap_or_default();
+    let _gone = io::stderr().lock().write_all(rest.as_bytes());
+}
+
+fn held() -> std::sync::MutexGuard<'static, Option<String>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Starts logging for this process; `default` is the level where neither option nor WEIR_LOG says one.
 pub(crate) fn start(options: &Global, default: &str) -> Result<(), Failure> {
@@ -120,7 +145,13 @@ impl Write for RedactingWriter {
         let text = redact(&String::from_utf8_lossy(&self.line));
         self.line.clear();
         match &self.sink {
-            Sink::StandardError => io::stderr().lock().write_all(text.as_bytes()),
+            Sink::StandardError => match &mut *held() {
+                Some(waiting) => {
+                    waiting.push_str(&text);
+                    Ok(())
+                }
+                None => io::stderr().lock().write_all(text.as_bytes()),
+            },
             Sink::File(file) => (&**file).write_all(text.as_bytes()),
             Sink::RunLog => match &mut *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) {
                 Some(file) => file.write_all(text.as_bytes()),

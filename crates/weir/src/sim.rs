@@ -2,6 +2,7 @@
 
 mod compare;
 mod flows;
+mod progress;
 mod run;
 
 use std::path::Path;

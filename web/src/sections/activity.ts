@@ -36,7 +36,7 @@ function draw(report: Report, series: Series, colours: Palette, width: number): 
   const by = merging(series.n_bins);
   const binSeconds = series.bin_s * by;
   const span = series.n_bins * series.bin_s;
-  const active = merge(series.total.active ?? [], by);
+  const active = merge(activeOf(series.total) ?? [], by);
   const queued = merge(series.total.queued ?? [], by);
   const failed = mergeSum(series.total.failed ?? [], by);
   const { axis, inset, max } = valueAxis(Math.max(highest(active) ?? 0, highest(queued) ?? 0, 4), "", colours);
@@ -88,7 +88,8 @@ function tip(bin: number, bins: Readonly<Record<string, Bins>>, binSeconds: numb
 }
 
 function summary(series: Series): string {
-  const { active, queued, failed } = series.total;
+  const { queued, failed } = series.total;
+  const active = activeOf(series.total);
   const of = (name: string, bins: Bins | null): string =>
     bins && mean(bins) !== null ? `${name}: mean ${digits(mean(bins) ?? 0)}, highest ${count(highest(bins))}` : `${name}: no data`;
   const failures = (failed ?? []).reduce<number>((sum, value) => sum + (value ?? 0), 0);
@@ -99,7 +100,7 @@ function asTable(series: Series): HTMLElement {
   const by = merging(series.n_bins, 240);
   const binSeconds = series.bin_s * by;
   const span = series.n_bins * series.bin_s;
-  const columns = { active: merge(series.total.active ?? [], by), queued: merge(series.total.queued ?? [], by), failed: mergeSum(series.total.failed ?? [], by) };
+  const columns = { active: merge(activeOf(series.total) ?? [], by), queued: merge(series.total.queued ?? [], by), failed: mergeSum(series.total.failed ?? [], by) };
   return table<number>({
     caption: `Means over ${duration(binSeconds)}; failures are counts.`,
     rows: Array.from({ length: Math.ceil(series.n_bins / by) }, (_, bin) => bin),
@@ -116,4 +117,9 @@ function asTable(series: Series): HTMLElement {
       })),
     ],
   }).element;
+}
+
+/** Transfers under way: the mean over each bin, or the samples of an older report. */
+function activeOf(total: NonNullable<Report["series"]>["total"]): Bins | null {
+  return total.active_mean !== null && total.active_mean.length > 0 ? total.active_mean : total.active;
 }

@@ -108,9 +108,32 @@ export function figures(report: Report): HTMLElement {
     ]),
     totals.efficiency !== null &&
       tile("Efficiency", "efficiency", "totals.efficiency", { value: percentValue(totals.efficiency), unit: "%" }, "finished ÷ (finished + failed)"),
+    totals.times !== null && totals.times.transfer_s !== null && timeTile(totals.times.transfer_s),
+    totals.times !== null && totals.times.rate_bps !== null && speedTile(totals.times.rate_bps),
     totals.lateness_p95_s !== null && latenessTile(totals.lateness_p95_s, totals.lateness_max_s),
   ];
   return h("dl", { class: "figures", "aria-label": "Key figures" }, tiles);
+}
+
+interface Percentiles {
+  p5: number;
+  p50: number;
+  p95: number;
+  p99: number;
+}
+
+function timeTile(times: Percentiles): HTMLElement {
+  const [value = NONE, unit = ""] = duration(times.p50).split(GAP);
+  return tile("Transfer time, median", "time", "totals.times.transfer_s.p50", { value, unit }, [
+    "p95 ",
+    figure("totals.times.transfer_s.p95", duration(times.p95)),
+    ", p99 ",
+    figure("totals.times.transfer_s.p99", duration(times.p99)),
+  ]);
+}
+
+function speedTile(rates: Percentiles): HTMLElement {
+  return tile("Rate of a transfer, median", "time", "totals.times.rate_bps.p50", rateParts(rates.p50), ["95 % reached ", figure("totals.times.rate_bps.p5", rate(rates.p5))]);
 }
 
 function latenessTile(p95: number, max: number | null): HTMLElement {

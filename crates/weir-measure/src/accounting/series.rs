@@ -35,6 +35,14 @@ impl Accounting {
         let last = |bin: usize| self.gauges.range(bin * fine..(bin + 1) * fine).next_back();
         let gauge =
             |part: fn(&(u64, u64)) -> u64| (0..n_bins).map(|bin| last(bin).map(|(_, both)| part(both))).collect();
+        // Samples would miss every transfer that is shorter than the time between two of them; of one that never ended nothing but
+        // samples is known.
+        let active_mean = |bin: usize| {
+            let nanos = self.active_bins.sum_between(bin * fine, (bin + 1) * fine);
+            let mean = nanos as f64 / width.as_nanos() as f64;
+            let sample = last(bin).filter(|_| nanos == 0).map_or(0, |(_, both)| both.0);
+            Some((mean * 100.0).round() / 100.0 + sample as f64)
+        };
         let failed = |bin: usize| {
             self.failed_bins
                 .range(bin * fine..(bin + 1) * fine)
@@ -69,6 +77,7 @@ impl Accounting {
                 asked_bps: self.asked_series(n_bins, |_| true),
                 achieved_bps: achieved(&|_| true),
                 active: gauge(|sample| sample.0),
+                active_mean: (0..n_bins).map(active_mean).collect(),
                 queued: gauge(|sample| sample.1),
                 failed: (0..n_bins).map(|bin| Some(failed(bin))).collect(),
             },
@@ -135,6 +144,7 @@ impl Accounting {
                 asked_bps: total.asked_bps,
                 achieved_bps: total.achieved_bps,
                 active: none(),
+                active_mean: vec![None; end - first],
                 queued: none(),
                 failed: none(),
             },

@@ -111,8 +111,8 @@ fn simulate(plan: &SimPlan, rows: Rows, probe: &Probe) -> Report {
 fn whole(name: &str, plan: &SimPlan, seconds: f64, mebibytes: f64) -> Vec<Figure> {
     let (time, report) = timed(|| simulate(plan, Rows::Sample, &Probe::default()));
     let memory = peak_mebibytes();
-    let active: Vec<u64> = report.series.total.active.iter().flatten().copied().collect();
-    let mean = active.iter().sum::<u64>() as f64 / active.len() as f64;
+    let active: Vec<f64> = report.series.total.active_mean.iter().flatten().copied().collect();
+    let mean = active.iter().sum::<f64>() / active.len() as f64;
     vec![
         Figure::new(
             format!("{name}: transfers"),

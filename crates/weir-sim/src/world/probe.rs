@@ -4,7 +4,9 @@
 //! and then, and so learns what takes how much of the time, at the cost of a store for each change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use weir_units::Timestamp;
 
 /// What takes time in a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,22 +27,39 @@ impl Part {
     pub const ALL: [Part; 4] = [Part::World, Part::Scheduling, Part::Network, Part::Rows];
 }
 
-/// Shows what a simulation works at; clones show the same.
+/// Shows what a simulation works at and how far it is; clones show the same.
 #[derive(Debug, Clone, Default)]
-pub struct Probe(Arc<AtomicU8>);
+pub struct Probe(Arc<Shown>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    part: AtomicU8,
+    /// Virtual time in nanoseconds.
+    reached: AtomicU64,
+}
 
 impl Probe {
     /// What the simulation works at now.
     pub fn part(&self) -> Part {
-        Part::ALL[usize::from(self.0.load(Ordering::Relaxed)) % Part::ALL.len()]
+        Part::ALL[usize::from(self.0.part.load(Ordering::Relaxed)) % Part::ALL.len()]
+    }
+
+    /// The virtual time that the simulation has reached.
+    pub fn reached(&self) -> Timestamp {
+        Timestamp(self.0.reached.load(Ordering::Relaxed))
+    }
+
+    /// Shows that the simulation has reached a moment.
+    pub(crate) fn reach(&self, moment: Timestamp) {
+        self.0.reached.store(moment.0, Ordering::Relaxed);
     }
 
     /// Works at a part, then goes on with the one before.
     pub(crate) fn within<T>(&self, part: Part, work: impl FnOnce() -> T) -> T {
-        let before = self.0.load(Ordering::Relaxed);
-        self.0.store(part as u8, Ordering::Relaxed);
+        let before = self.0.part.load(Ordering::Relaxed);
+        self.0.part.store(part as u8, Ordering::Relaxed);
         let result = work();
-        self.0.store(before, Ordering::Relaxed);
+        self.0.part.store(before, Ordering::Relaxed);
         result
     }
 }

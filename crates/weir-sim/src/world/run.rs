@@ -71,6 +71,7 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
             break;
         }
         world.go_to(next, &mut traffic);
+        probe.reach(next);
         for row in world.take_rows() {
             probe.within(Part::Rows, || {
                 traffic.account(&scene, &row);

@@ -7,6 +7,7 @@ use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
 use weir_sim::compare::compare;
 use weir_sim::flows::{Model, Scenario};
+use weir_sim::world::Probe;
 use weir_units::Bytes;
 
 /// A flows file: refused with reasons, or run to its end in both models.
@@ -54,7 +55,7 @@ pub(crate) fn worlds(data: &[u8]) {
     if long || plan.summary().transfers > 2_000 {
         return;
     }
-    for policy in compare(&plan, |_| {}).policies {
+    for policy in compare(&plan, |_| Probe::default()).policies {
         assert!(
             policy.violations.is_empty(),
             "{}: {:?}",

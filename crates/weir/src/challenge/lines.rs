@@ -55,11 +55,11 @@ fn figures(live: &Live) -> String {
         .left_s
         .map_or_else(String::new, |left| format!(", {left:.0} s left at most"));
     format!(
-        "{:>5.0} s {:<5} {asked}achieved {:.2}, active {}, queued {}, finished {}, failed {}{left}",
+        "{:>5.0} s {:<5} {asked}achieved {:.2}, active {:.1}, queued {}, finished {}, failed {}{left}",
         live.elapsed_s,
         live.phase,
         BitRate(live.achieved_bps),
-        live.active,
+        live.active_mean,
         live.queued,
         live.finished,
         live.failed

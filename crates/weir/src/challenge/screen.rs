@@ -9,13 +9,17 @@ use weir_units::{BitRate, Bytes};
 
 use super::sites;
 use super::watch::preflight;
+use crate::logging;
 use crate::output::Output;
 
 /// Width of the bars.
 const BAR: usize = 20;
 
-/// Lines around the table of sites.
-const AROUND: usize = 6;
+/// Width of names. A line is 80 columns wide with name, rates, share and bar.
+const NAME: usize = 24;
+
+/// Lines around the tables of sites and links.
+const AROUND: usize = 7;
 
 /// A drawing that is replaced by the next.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ const DIM: &str = "2";
 
 impl Screen {
     pub(super) fn new(color: bool) -> Self {
+        logging::hold();
         Self {
             color,
             drawn: 0,
@@ -64,6 +69,7 @@ impl Screen {
     /// Lets the drawing go: what follows stands in its place.
     pub(super) fn end(&mut self) {
         self.draw(Vec::new());
+        logging::release();
     }
 
     /// Prints lines that stay, above the drawing.
@@ -82,6 +88,8 @@ impl Screen {
         if self.drawn > 0 {
             text = format!("\x1b[{}A\r\x1b[J", self.drawn);
         }
+        // What services logged since the last drawing stands above it; between two it would tear it.
+        text.push_str(&logging::take_held());
         for line in &lines {
             let shown: String = line.text.chars().take(width.saturating_sub(1)).collect();
             let drawn = match line.color.filter(|_| self.color) {
@@ -117,7 +125,7 @@ fn seeded(seeding: &Seeding) -> String {
     )
 }
 
-/// Draws phase, sites, total and counts, at most `rows` lines high.
+/// Draws phase, sites, links, total and counts, at most `rows` lines high.
 fn table(live: &Live, rows: usize) -> Vec<Line> {
     let left = live
         .left_s
@@ -130,10 +138,7 @@ fn table(live: &Live, rows: usize) -> Vec<Line> {
             text: format!("{}{phase_left}{left}", live.phase),
             color: Some(BOLD),
         },
-        Line {
-            text: format!("{:<12} {:>11} {:>11}", "into", "asked", "last 10 s"),
-            color: Some(DIM),
-        },
+        heading("into"),
     ];
     let room = rows.saturating_sub(AROUND).max(3);
     for site in live.sites.iter().take(room) {
@@ -142,23 +147,46 @@ fn table(live: &Live, rows: usize) -> Vec<Line> {
     if live.sites.len() > room {
         lines.push(plain(format!("… and {} more sites", live.sites.len() - room)));
     }
+    // Links where there is room for their heading and some of them; a single one says what its site says.
+    let room = room.saturating_sub(live.sites.len() + 1);
+    if room >= 2 && live.n_links > 1 {
+        lines.push(heading(if live.n_links as usize > live.links.len() {
+            "furthest behind"
+        } else {
+            "link"
+        }));
+        for link in live.links.iter().take(room) {
+            let end = NAME / 2 - 1;
+            let name = format!("{}→{}", short(&link.source, end), short(&link.destination, end));
+            lines.push(row(&name, link.asked_bps, link.achieved_bps));
+        }
+    }
     lines.push(row("total", live.asked_bps, live.achieved_bps));
     lines.push(plain(format!(
-        "active {}  queued {}  finished {}  failed {}  verified {:.1} of {:.1} injected",
-        live.active,
-        live.queued,
-        live.finished,
-        live.failed,
+        "active {:.1}  queued {}  finished {}  failed {}",
+        live.active_mean, live.queued, live.finished, live.failed
+    )));
+    lines.push(plain(format!(
+        "verified {:.1} of {:.1} injected",
         Bytes(live.verified_bytes),
         Bytes(live.injected_bytes)
     )));
     lines
 }
 
+/// The figures are those of the last ten seconds, asked and achieved.
+fn heading(what: &str) -> Line {
+    Line {
+        text: format!("{what:<NAME$} {:>11} {:>11}  last 10 s", "asked", "achieved"),
+        color: Some(DIM),
+    }
+}
+
 fn row(name: &str, asked: Option<u64>, achieved: u64) -> Line {
     let Some(asked) = asked.filter(|asked| *asked > 0) else {
         return plain(format!(
-            "{name:<12} {:>11} {:>11}",
+            "{:<NAME$} {:>11} {:>11}",
+            short(name, NAME),
             "–",
             format!("{:.1}", BitRate(achieved))
         ));
@@ -170,7 +198,8 @@ fn row(name: &str, asked: Option<u64>, achieved: u64) -> Line {
         _ => RED,
     };
     let text = format!(
-        "{name:<12} {:>11} {:>11} {:>5.0} % {}",
+        "{:<NAME$} {:>11} {:>11} {:>5.0} % {}",
+        short(name, NAME),
         format!("{:.1}", BitRate(asked)),
         format!("{:.1}", BitRate(achieved)),
         share * 100.0,
@@ -180,6 +209,15 @@ fn row(name: &str, asked: Option<u64>, achieved: u64) -> Line {
         text,
         color: Some(color),
     }
+}
+
+/// A name that is no wider than this.
+fn short(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(width - 1).collect();
+    format!("{kept}…")
 }
 
 fn bar(share: f64) -> String {
@@ -225,6 +263,49 @@ mod tests {
         };
         assert!(table(&live, 12).len() < 12);
         assert!(table(&live, 100).len() > 50);
+    }
+
+    #[test]
+    fn a_table_fits_80_columns_with_links_beside_sites() {
+        // Wrong: figures are cut off at the edge of the usual terminal, or links are shown nowhere.
+        let link = |number: u64| weir_challenge::LiveLink {
+            source: format!("A-SITE-WITH-A-LONG-NAME-{number}"),
+            destination: "ANOTHER".to_owned(),
+            asked_bps: Some(123_456_789_000),
+            achieved_bps: 123_456_789_000,
+        };
+        let live = Live {
+            phase: "hold",
+            phase_left_s: Some(36_000.0),
+            left_s: Some(99_000.0),
+            asked_bps: Some(123_456_789_000_000),
+            achieved_bps: 99_456_789_000_000,
+            sites: vec![weir_challenge::LiveSite {
+                site: "ANOTHER".to_owned(),
+                asked_bps: Some(123_456_789_000),
+                achieved_bps: 456_789_000,
+            }],
+            links: (0..5).map(link).collect(),
+            n_links: 5,
+            active_mean: 12_345.6,
+            queued: 1_234_567,
+            finished: 123_456_789,
+            failed: 1_234_567,
+            injected_bytes: 123_456_789_012_345,
+            verified_bytes: 123_456_789_012_345,
+            ..Live::default()
+        };
+        let lines = table(&live, 24);
+        for line in &lines {
+            assert!(
+                line.text.chars().count() < 80,
+                "{}: {}",
+                line.text.chars().count(),
+                line.text
+            );
+        }
+        assert_eq!(lines.iter().filter(|line| line.text.contains('→')).count(), 5);
+        assert!(table(&live, 9).len() < 10);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What stands on the terminal after a run: verdict first, then the figures it rests on.
 
 use weir_challenge::RunOutcome;
-use weir_measure::report::{CrossCheck, Report, SiteReport, ThresholdReport, Verdict, WorkloadKind};
+use weir_measure::report::{CrossCheck, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind};
 use weir_units::{BitRate, Bytes};
 
 use crate::output::Output;
@@ -134,6 +134,7 @@ fn totals(report: &Report) -> Vec<String> {
         totals.failed,
         Bytes(totals.verified_bytes)
     ));
+    lines.extend(times(&totals.times));
     if let Some(late) = totals.lateness_p95_s {
         let busy = report
             .host
@@ -142,6 +143,31 @@ fn totals(report: &Report) -> Vec<String> {
         lines.push(format!("95 % were submitted at most {late:.2} s late{busy}"));
     }
     lines
+}
+
+/// How long transfers took, and how fast they were.
+fn times(times: &Times) -> Option<String> {
+    let (took, rate) = times.transfer_s.zip(times.rate_bps)?;
+    let seconds = |seconds: f64| format!("{} s", three_digits(seconds));
+    let bps = |bps: f64| format!("{:.1}", BitRate(bps as u64));
+    Some(format!(
+        "a transfer took {} (p50), {} (p95), {} (p99); at {} (p50), 95 % at {} or more",
+        seconds(took.p50),
+        seconds(took.p95),
+        seconds(took.p99),
+        bps(rate.p50),
+        bps(rate.p5)
+    ))
+}
+
+/// A number with three digits, as far as they say something.
+fn three_digits(number: f64) -> String {
+    match number {
+        100.0.. => format!("{number:.0}"),
+        10.0.. => format!("{number:.1}"),
+        1.0.. => format!("{number:.2}"),
+        _ => format!("{number:.3}"),
+    }
 }
 
 /// Matrix and ramp: what works and at what rate.

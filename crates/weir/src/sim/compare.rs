@@ -7,7 +7,9 @@ use serde::Serialize;
 use weir_measure::held::Cause;
 use weir_sim::SimPlan;
 use weir_sim::compare::{Comparison, compare};
+use weir_sim::policies::Policy;
 
+use super::progress::Watching;
 use crate::cli::SimCompareArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -68,7 +70,13 @@ impl<'a> Data<'a> {
 /// Runs every policy on the challenge of a file and prints them side by side.
 pub(super) fn run(arguments: &SimCompareArguments, output: &Output) -> Result<Exit, Failure> {
     let plan = super::plan(&arguments.file, &arguments.overrides)?;
-    let comparison = compare(&plan, |_| {});
+    let watching = Watching::begin(plan.phases.end() + plan.phases.drain);
+    let mut number = 0;
+    let comparison = compare(&plan, |policy| {
+        number += 1;
+        watching.next(format!("{policy}, {number} of {}", Policy::ALL.len()))
+    });
+    drop(watching);
     let data = Data::of(&comparison, command(arguments, &plan));
     let lines = text::text(&comparison);
     lines.iter().for_each(|line| output.line(line));

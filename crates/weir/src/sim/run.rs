@@ -8,6 +8,7 @@ use weir_sim::policies::Policy;
 use weir_sim::report::{Files, Rows, report, run_into};
 use weir_sim::world::Probe;
 
+use super::progress::Watching;
 use crate::challenge::{exit, failure, print, ran};
 use crate::cli::{SimPolicy, SimRows, SimRunArguments};
 use crate::failure::{Exit, Failure};
@@ -24,14 +25,22 @@ pub(super) fn run(arguments: &SimRunArguments, output: &Output) -> Result<Exit, 
         SimRows::None => Rows::None,
     };
     let command = command(arguments, policy, plan.seed, plan.scale);
-    let outcome = simulate(&plan, (policy, rows), &arguments.out, &command).map_err(failure)?;
+    let watching = Watching::begin(plan.phases.end() + plan.phases.drain);
+    let probe = watching.next(policy.to_string());
+    let outcome = simulate(&plan, (policy, rows), &arguments.out, (&command, &probe)).map_err(failure)?;
+    drop(watching);
     print(&outcome, output);
     output.done(&ran(&outcome));
     Ok(exit(&outcome))
 }
 
 /// Runs a plan in virtual time and writes its run folder below `out`.
-fn simulate(plan: &SimPlan, (policy, rows): (Policy, Rows), out: &Path, command: &str) -> Result<RunOutcome, RunError> {
+fn simulate(
+    plan: &SimPlan,
+    (policy, rows): (Policy, Rows),
+    out: &Path,
+    (command, probe): (&str, &Probe),
+) -> Result<RunOutcome, RunError> {
     let folder = RunFolder::create_now(out, &plan.name)?;
     folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
     folder.log(&format!("simulates {} under the policy {policy}", plan.name));
@@ -40,7 +49,7 @@ fn simulate(plan: &SimPlan, (policy, rows): (Policy, Rows), out: &Path, command:
     transfers.write(|transfers| {
         ledger.write(|ledger| {
             let files = Files { transfers, ledger };
-            outcome = Some(run_into(plan, policy, rows, files, &Probe::default())?);
+            outcome = Some(run_into(plan, policy, rows, files, probe)?);
             Ok(())
         });
         Ok(())

@@ -3,6 +3,8 @@
 
 use weir_plan::{Challenge, Overrides};
 
+use weir_sim::world::Probe;
+
 use super::text::text;
 use super::*;
 
@@ -15,7 +17,7 @@ fn plan(text: &str) -> SimPlan {
 }
 
 fn compared(text: &str) -> Comparison {
-    let comparison = compare(&plan(text), |_| {});
+    let comparison = compare(&plan(text), |_| Probe::default());
     let violations = comparison.policies.iter().flat_map(|policy| &policy.violations);
     assert_eq!(violations.count(), 0);
     comparison
