@@ -1,5 +1,6 @@
 //! The command line as data: what can be asked of `weir`, and nothing about how it is done.
 
+mod authority;
 mod catalog;
 mod storage;
 mod transfer;
@@ -11,6 +12,7 @@ use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_units::Bytes;
 
+pub(crate) use authority::{AuthorityCommand, AuthorityHostArguments, AuthorityNewArguments, AuthorityUserArguments};
 pub(crate) use catalog::{
     CatalogArguments, CatalogBackupArguments, CatalogCommand, CatalogRestoreArguments, CatalogStatusArguments,
     RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Simulate in virtual time
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Make certificates where a machine has no authority for them
+    #[command(subcommand)]
+    Authority(AuthorityCommand),
     /// Render the report of a run again
     Report(ReportArguments),
     /// Print the completion script of a shell

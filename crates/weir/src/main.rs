@@ -15,8 +15,10 @@
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
 //! | [`rule`], [`catalog`] | `weir rule …`, `weir catalog …` |
 //! | [`token`], [`trust`] | as whom these commands come, and whom they trust |
+//! | [`authority`] | `weir authority …` |
 //! | [`completions`] | `weir completions` |
 
+mod authority;
 mod catalog;
 mod challenge;
 mod cli;
@@ -76,6 +78,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Transfer(command) => transfer::run(command, output),
         Command::Rule(command) => rule::run(command, output),
         Command::Catalog(command) => catalog::run(command, output),
+        Command::Authority(command) => authority::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),
     }

@@ -3,7 +3,11 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 54] = [
+    "authority",
+    "authority new",
+    "authority host",
+    "authority user",
     "challenge",
     "challenge run",
     "challenge new",

@@ -6,3 +6,4 @@ mod machine;
 mod postgres;
 mod storage;
 mod unit;
+mod verdict;
