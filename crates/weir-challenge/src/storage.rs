@@ -237,6 +237,15 @@ impl StorageDoor {
 
     /// Reads a file back; returns its size and checksums.
     pub(crate) async fn read_back(&self, path: &str) -> Result<(u64, Checksums), StorageError> {
+        self.read_telling(path, || {}).await
+    }
+
+    /// The same; `data` is called whenever some of its bytes have come.
+    pub(crate) async fn read_telling(
+        &self,
+        path: &str,
+        mut data: impl FnMut(),
+    ) -> Result<(u64, Checksums), StorageError> {
         let request = self.request(Method::GET, path, &self.token_to_read().await?);
         let request = request
             .body(body::empty())
@@ -254,9 +263,10 @@ impl StorageDoor {
                 return Ok((size, hasher.finish()));
             };
             let frame = frame.map_err(|error| self.broken("read", path, error.into()))?;
-            if let Ok(data) = frame.into_data() {
-                size += data.len() as u64;
-                hasher.update(&data);
+            if let Ok(bytes) = frame.into_data() {
+                data();
+                size += bytes.len() as u64;
+                hasher.update(&bytes);
             }
         }
     }

@@ -17,6 +17,7 @@ use weir_plan::{Challenge, Overrides, Plan};
 use weir_sim::SimPlan;
 
 pub(crate) use run::{exit, failure, ran};
+pub(crate) use sites::finding;
 pub(crate) use summary::print;
 
 use crate::cli::{ChallengeCommand, OverrideArguments};

@@ -2,6 +2,7 @@
 
 mod authority;
 mod catalog;
+mod probe;
 mod storage;
 mod transfer;
 
@@ -17,6 +18,7 @@ pub(crate) use catalog::{
     CatalogArguments, CatalogBackupArguments, CatalogCommand, CatalogRestoreArguments, CatalogStatusArguments,
     RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
 };
+pub(crate) use probe::ProbeArguments;
 pub(crate) use storage::{
     AccessArguments, StorageChecksumArguments, StorageCommand, StorageDuArguments, StorageGetArguments,
     StorageLsArguments, StoragePutArguments, StorageRmArguments,
@@ -94,6 +96,8 @@ pub(crate) enum Command {
     /// Simulate in virtual time
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Say of an endpoint what it is, what works there, what it refuses and how fast it is
+    Probe(ProbeArguments),
     /// Make certificates where a machine has no authority for them
     #[command(subcommand)]
     Authority(AuthorityCommand),

@@ -15,6 +15,7 @@
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
 //! | [`rule`], [`catalog`] | `weir rule …`, `weir catalog …` |
 //! | [`token`], [`trust`] | as whom these commands come, and whom they trust |
+//! | [`probe`] | `weir probe` |
 //! | [`authority`] | `weir authority …` |
 //! | [`completions`] | `weir completions` |
 
@@ -27,6 +28,7 @@ mod failure;
 mod grid;
 mod logging;
 mod output;
+mod probe;
 mod report;
 mod rule;
 mod serve;
@@ -78,6 +80,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Transfer(command) => transfer::run(command, output),
         Command::Rule(command) => rule::run(command, output),
         Command::Catalog(command) => catalog::run(command, output),
+        Command::Probe(arguments) => probe::run(&arguments, output),
         Command::Authority(command) => authority::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),

@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 54] = [
+const COMMANDS: [&str; 55] = [
+    "probe",
     "authority",
     "authority new",
     "authority host",

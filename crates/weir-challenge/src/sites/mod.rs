@@ -7,6 +7,7 @@
 mod choice;
 mod endpoint;
 mod links;
+mod probe;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use weir_plan::Plan;
 
 pub use self::endpoint::{Clock, look_at};
 pub(crate) use self::links::Ground;
+pub use self::probe::{Asking, Probed, Speed, probe};
 use crate::injection::InjectionDoor;
 use crate::storage::StorageDoor;
 
@@ -197,7 +199,7 @@ pub(crate) async fn check<D: InjectionDoor>(
         async move {
             (
                 number,
-                endpoint::check(&doors[number], &file, needed, ground.made, deadline).await,
+                Box::pin(endpoint::check(&doors[number], &file, needed, ground.made, deadline)).await,
             )
         }
     };
@@ -223,7 +225,7 @@ pub(crate) async fn check<D: InjectionDoor>(
         let file = TestFile::of(&doors[*number], *number, plan.seed);
         if ready.contains(number) {
             site.checks
-                .push(endpoint::delete(&doors[*number], &file, ground.made).await);
+                .push(endpoint::delete(&doors[*number], &file, Some(ground.made)).await);
         }
     }
     Some(SitesReport {

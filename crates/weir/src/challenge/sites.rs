@@ -50,7 +50,7 @@ fn mark_of(site: &SiteChecks) -> &'static str {
 }
 
 /// One finding, with its remedy on a line of its own.
-pub(super) fn finding(name: &str, outcome: &Outcome) -> Vec<String> {
+pub(crate) fn finding(name: &str, outcome: &Outcome) -> Vec<String> {
     match outcome {
         Outcome::Ok { detail } => vec![format!("    ✓ {name} {detail}")],
         Outcome::Skipped { why } => vec![format!("    – {name} not tried: {why}")],

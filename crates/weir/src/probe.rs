@@ -1,0 +1,56 @@
+//! `weir probe`: what an endpoint is, what works there, what it refuses, and how fast it is.
+
+use anyhow::{Context, anyhow};
+use weir_challenge::sites::{Asking, Probed, probe};
+use weir_http::{Client, ClientConfig};
+use weir_units::{BitRate, Bytes};
+
+use crate::challenge::finding;
+use crate::cli::ProbeArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Asks the endpoint and says what was found.
+pub(crate) fn run(arguments: &ProbeArguments, output: &Output) -> Result<Exit, Failure> {
+    let known = ["https://", "root://", "roots://", "xroot://", "xroots://"];
+    if !known.iter().any(|scheme| arguments.url.starts_with(scheme)) {
+        let error = anyhow!("{} is no URL that can be asked", arguments.url);
+        return Err(Failure::bad_input(error).with_remedy("write https://host:port/folder or root://host:port"));
+    }
+    let roots = crate::trust::roots(&arguments.access)?;
+    let asking = Asking {
+        client: Client::new(ClientConfig::new(roots)).context("could not use the certificate authorities")?,
+        token: crate::token::look(arguments.access.token_file.as_deref())?,
+        size: arguments.size.0,
+        limit: arguments.limit,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let probed = runtime
+        .context("could not start the runtime")?
+        .block_on(probe(&arguments.url, &asking));
+    print(&probed, output);
+    output.done(&probed);
+    let failed = probed.checks.iter().any(|check| check.outcome.has_failed());
+    Ok(if failed { Exit::CouldNotRun } else { Exit::Done })
+}
+
+fn print(probed: &Probed, output: &Output) {
+    output.line(format!("{}: {}", probed.url, probed.kind));
+    for check in &probed.checks {
+        finding(&format!("{:<12}", check.name), &check.outcome)
+            .iter()
+            .for_each(|line| output.line(line));
+    }
+    for speed in &probed.speeds {
+        let first = speed.first_byte_s.map_or_else(String::new, |first| {
+            format!(", first byte after {:.0} ms", first * 1000.0)
+        });
+        output.line(format!(
+            "    {:<5} {:.1} in {:.2} s, {:.1} by one stream{first}",
+            speed.what,
+            Bytes(speed.bytes),
+            speed.took_s,
+            BitRate(speed.rate_bps)
+        ));
+    }
+}
