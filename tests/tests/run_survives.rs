@@ -138,6 +138,45 @@ fn a_run_that_goes_on_shows_how_far_it_is() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn data_areas_in_which_a_grid_runs_are_not_removed() -> Result<()> {
+    // Wrong: the clean-up takes away the data of a grid that somebody has made of the data areas of a run.
+    let scratch = tempfile::tempdir()?;
+    fs::write(scratch.path().join("small.toml"), SMALL)?;
+    let (mut run, runs) = start(scratch.path(), 0)?;
+    let begun = || {
+        Ok(run_folder(&runs)
+            .ok()
+            .filter(|folder| folder.join("series.csv").exists()))
+    };
+    let folder = wait_for(Duration::from_secs(60), begun)?;
+    run.kill()?;
+    let areas = folder.join("scratch");
+    // Else that of the killed one would be taken for the next.
+    fs::remove_file(areas.join("grid.json"))?;
+    let grid = "name = \"small\"\n[[rse]]\nname = \"ALPHA\"\n";
+    fs::write(scratch.path().join("grid.toml"), grid)?;
+    let mut command = Command::new(weir_binary());
+    command
+        .args(["grid", "up", "grid.toml", "--dir"])
+        .arg(&areas)
+        .current_dir(scratch.path());
+    let mut up = Daemon::start(command, &scratch.path().join("up.log"))?;
+    wait_for(Duration::from_secs(60), || {
+        Ok(areas.join("grid.json").exists().then_some(()))
+    })?;
+    let refused = clean(&folder, &["--yes"])?;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("a grid runs in") && areas.join("grid.json").exists(),
+        "{refused:?}"
+    );
+    up.terminate(Duration::from_secs(60))?;
+    clean(&folder, &["--yes"])?.expect_ok()?;
+    assert!(!areas.exists());
+    Ok(())
+}
+
 /// A grid whose two RSEs are the external storages of challenges.
 const STORAGES: &str =
     "name = \"far\"\n[storage]\ndurability = \"cache\"\n[[rse]]\nname = \"FAR\"\n[[rse]]\nname = \"AWAY\"\n";

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt;
 use serde::Serialize;
-use weir_grid::{GridCredentials, GridError};
+use weir_grid::{GridCredentials, GridError, GridProcess};
 use weir_measure::files::{self, FileRow, Happened};
 use weir_plan::Plan;
 use weir_units::{Algorithm, Checksum};
@@ -35,6 +35,12 @@ pub enum CleanError {
     #[error("the run in {path} still goes on")]
     Running {
         /// The run folder.
+        path: PathBuf,
+    },
+    /// A grid runs on the data areas of the run.
+    #[error("a grid runs in {path}, the data areas of the run")]
+    Inhabited {
+        /// The directory.
         path: PathBuf,
     },
     /// There are no credentials for the storages.
@@ -178,6 +184,13 @@ pub async fn clean(folder: &Path, delete: bool, tell: &(dyn Fn(&LeftFile) + Sync
     // A run folder that was moved has its data areas with it.
     let scratch = [folder.join("scratch"), run.scratch.clone()];
     let scratch = scratch.into_iter().find(|path| is_scratch(path, folder));
+    // Data areas that were kept may have become those of a grid.
+    if let Some(path) = scratch
+        .clone()
+        .filter(|path| GridProcess::find(path).is_ok_and(|found| found.is_some()))
+    {
+        return Err(CleanError::Inhabited { path });
+    }
     if plan.grid.rses.iter().any(|rse| !rse.kind.is_embedded()) {
         let place = scratch.clone().unwrap_or_else(|| folder.join("scratch"));
         let credentials = GridCredentials::open(&plan.grid, &place)?;

@@ -73,7 +73,12 @@ pub(super) fn run(arguments: &ChallengeCheckArguments, output: &Output) -> Resul
 
 /// Looks at the storage of a plan, with a grid in a private folder that goes again.
 fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<SitesReport>, Failure> {
-    let out = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
+    // A name that nobody can have made before.
+    let moment = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    let name = format!("weir-check-{}-{:x}", std::process::id(), moment.as_nanos());
+    let out = std::env::temp_dir().join(name);
     let options = Options {
         out: out.clone(),
         scratch: None,

@@ -43,6 +43,7 @@ fn failure(error: CleanError) -> Failure {
         CleanError::Running { .. } => {
             Failure::bad_input(error).with_remedy("wait for its end, or interrupt it: it cleans up behind itself")
         }
+        CleanError::Inhabited { .. } => Failure::bad_input(error).with_remedy("stop it first: weir grid down DIR"),
         CleanError::Grid(_) | CleanError::Door(_) | CleanError::Scratch { .. } => Failure::could_not_run(error),
     }
 }
