@@ -210,9 +210,11 @@ fn a_challenge_runs_between_two_hosts_from_either_side() -> Result<()> {
     let built = lab.near(&["report", folder])?.expect_ok()?;
     assert!(built.stdout.contains("(incomplete)"), "{}", built.stdout);
     // A copy that a storage carries out goes on without the run, for a moment.
-    std::thread::sleep(Duration::from_secs(2));
-    let cleaned = lab.near(&["challenge", "clean", folder, "--yes"])?.expect_ok()?;
-    assert_eq!(lab.left(), 0, "{}", cleaned.stdout);
+    let cleaned = || {
+        lab.near(&["challenge", "clean", folder, "--yes"])?.expect_ok()?;
+        Ok((lab.left() == 0).then_some(()))
+    };
+    wait_for(LIMIT, cleaned)?;
     Ok(())
 }
 

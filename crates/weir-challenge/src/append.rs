@@ -5,15 +5,15 @@
 //! nothing: rows wait in memory, up to [`WAITING_MAX`] for each file.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes that wait for a disk that takes nothing; what comes after them is lost, and counted.
+/// Bytes that wait for a disk that takes nothing; further rows are lost, and counted.
 const WAITING_MAX: usize = 16 * 1024 * 1024;
 
 /// How often files are put on the disk: twice in the second in which they must be.
@@ -69,7 +69,8 @@ impl AppendFile {
         if self.waiting.is_empty() {
             return;
         }
-        match self.file.write_all(&self.waiting) {
+        // At a place of its own: bytes of a row that was written in part are written over.
+        match self.file.write_all_at(&self.waiting, self.length) {
             Ok(()) => {
                 self.length += self.waiting.len() as u64;
                 self.waiting.clear();
@@ -78,8 +79,7 @@ impl AppendFile {
             }
             Err(error) => {
                 let taken_back = self.file.set_len(self.length);
-                let back = taken_back.and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
-                self.failure = Some(back.err().unwrap_or(error));
+                self.failure = Some(taken_back.err().unwrap_or(error));
             }
         }
     }
@@ -173,7 +173,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
     use super::*;
 
-    /// A file whose size is bounded by the process's limit stands for a full disk.
+    /// A handle that cannot write stands for a full disk; tests/run_survives.rs has a real one.
     #[test]
     fn rows_that_the_disk_does_not_take_wait_and_are_whole() {
         // Wrong: a disk that is full for a moment leaves half a row, and every row after it is read wrongly.
@@ -182,16 +182,14 @@ mod tests {
         let mut file = AppendFile::create(&path).unwrap();
         file.row(|to| to.write_all(b"first\n"));
         file.flush();
-        // What a write that stopped half way leaves.
+        // Half of a row, as a write that stopped in the middle leaves it.
         let whole = std::mem::replace(&mut file.file, File::options().read(true).open(&path).unwrap());
-        (&whole).write_all(b"sec").unwrap();
+        whole.write_all_at(b"sec", file.length).unwrap();
         file.row(|to| to.write_all(b"second\n"));
         file.flush();
         assert!(file.trouble().unwrap().contains("rows.csv takes no rows"));
         assert!(file.trouble().is_none());
         file.file = whole;
-        file.file.set_len(file.length).unwrap();
-        file.file.seek(SeekFrom::Start(file.length)).unwrap();
         file.row(|to| to.write_all(b"third\n"));
         assert_eq!(file.close(), None);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nsecond\nthird\n");

@@ -134,7 +134,7 @@ impl Books {
         self.series.row(|to| samples::write(to, sample));
     }
 
-    /// Writes into the files what was taken in and what has happened since the last time. What goes wrong is told once for each file.
+    /// Writes the rows and events since the last time into the files. A failure is told once for each file.
     pub(crate) fn write(&mut self) {
         let (events, n_events) = (&mut self.events, &mut self.n_events);
         self.measurement.with(|measurement| {

@@ -59,7 +59,7 @@ pub enum CleanError {
     },
 }
 
-/// What a run left, and what was done about it.
+/// The leftovers of a run, and whether they were deleted.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cleaned {
     /// Directory of the run at every storage.
@@ -87,18 +87,18 @@ pub struct LeftFile {
     pub path: String,
     /// Its size in bytes, as the run noted it.
     pub size: u64,
-    /// What was found there.
+    /// The finding there.
     #[serde(flatten)]
     pub found: Found,
 }
 
-/// What was found in the place of a file.
+/// The finding in the place of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "found", content = "why", rename_all = "lowercase")]
 pub enum Found {
-    /// What the run put there.
+    /// The file that the run put there.
     Same,
-    /// What the run put there, and it is deleted now.
+    /// The file that the run put there, and it is deleted now.
     Deleted,
     /// Nothing.
     Gone,
@@ -120,7 +120,7 @@ impl Cleaned {
     }
 }
 
-/// What a run noted of its files.
+/// The notes of a run about its files.
 #[derive(Debug, Default)]
 struct Notes {
     left: BTreeMap<(String, String), Note>,
@@ -161,7 +161,7 @@ impl Notes {
 /// Looks for what the run in `folder` left at storages, and deletes it if asked to; `tell` is called with every finding.
 ///
 /// # Errors
-/// [`CleanError`], before anything is deleted. What goes wrong with single files is in the result.
+/// [`CleanError`], before anything is deleted. Failures with single files are in the result.
 pub async fn clean(folder: &Path, delete: bool, tell: &(dyn Fn(&LeftFile) + Sync)) -> Result<Cleaned, CleanError> {
     let plan = plan_of(folder)?;
     let no_run = |name: &str| {
@@ -229,10 +229,11 @@ fn is_scratch(path: &Path, folder: &Path) -> bool {
     named && !path.is_symlink() && path.join("grid.lock").is_file()
 }
 
-/// Notes what is gone, so that it is not looked for again.
+/// Notes the files that were deleted, so that they are not looked for again. A file that was not there stays noted: a copy that a storage
+/// carries on by itself may still make it.
 fn note_deleted(folder: &Path, cleaned: &Cleaned) {
     let mut text = Vec::new();
-    for file in cleaned.with(|found| matches!(found, Found::Deleted | Found::Gone)) {
+    for file in cleaned.with(|found| *found == Found::Deleted) {
         let row = FileRow {
             happened: Happened::Deleted,
             rse: &file.rse,

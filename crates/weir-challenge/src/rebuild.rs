@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
+use weir_measure::files::{self, Happened};
 use weir_measure::replay::{Recorded, Replayed, replay};
 use weir_measure::report::Event;
 use weir_measure::{Ending, Report, WindowSpec, events, rows, samples};
@@ -90,6 +91,12 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
         let t_s = reached.as_secs_f64();
         replayed.measurement.event(Event { t_s, text });
     }
+    let sources = format!("{}/src/", run.directory);
+    let mut deleted_files = 0;
+    files::read(open(files::FILE)?, |row| {
+        let delivered = row.happened == Happened::Deleted && !row.path.starts_with(&sources);
+        deleted_files += u64::from(delivered);
+    })?;
     let ended_at = started_at.parse::<jiff::Timestamp>().ok();
     let ended_at = ended_at.and_then(|start| start.checked_add(reached).ok());
     Ok(replayed.measurement.finish().report(Ending {
@@ -102,7 +109,7 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
         incomplete: Some(reason),
         crosschecks: Vec::new(),
         audit: None,
-        deleted_files: 0,
+        deleted_files,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     }))

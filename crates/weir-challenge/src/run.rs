@@ -126,7 +126,7 @@ enum Purpose {
     Sites,
 }
 
-/// What came of it.
+/// The result of a [`Purpose`].
 enum Done {
     Run(Box<RunOutcome>),
     Sites(Option<SitesReport>),

@@ -11,7 +11,7 @@ use weir_world::Party;
 use super::choice::Copy;
 use super::{CopyCheck, Outcome, TestFile};
 use crate::content::Content;
-use crate::injection::{Batch, InjectionDoor, InjectionError, JobState, Observed, Order, Phase};
+use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 use crate::made::MadeFiles;
 use crate::storage::StorageDoor;
 
@@ -96,16 +96,23 @@ async fn try_copy<D: InjectionDoor>(
             checksum,
         }],
     };
-    let outcome = match tokio::time::timeout_at(until, follow(ground.transfer, &batch)).await {
+    let mut job = None;
+    let outcome = match tokio::time::timeout_at(until, follow(ground.transfer, &batch, &mut job)).await {
         Ok(Ok(observed)) => told(&observed, &source.name, &destination.name),
         Ok(Err(error)) => Outcome::failed(
             weir_auth::redact(&weir_auth::error_chain(&error)),
             "see that the transfer service runs and takes jobs",
         ),
-        Err(_) => Outcome::failed(
-            "the copy did not end in time",
-            "see what the storages say: one of them may wait for the other",
-        ),
+        Err(_) => {
+            // Else it may arrive after its file was looked for.
+            if let Some(job) = &job {
+                let _withdrawn = ground.transfer.cancel(std::slice::from_ref(job)).await;
+            }
+            Outcome::failed(
+                "the copy did not end in time",
+                "see what the storages say: one of them may wait for the other",
+            )
+        }
     };
     if destination.delete(&path).await.is_ok() {
         ground.made.deleted(&destination.name, &path);
@@ -113,8 +120,12 @@ async fn try_copy<D: InjectionDoor>(
     outcome
 }
 
-/// Submits a job and waits for its end.
-async fn follow<D: InjectionDoor>(door: &D, batch: &Batch) -> Result<Observed, InjectionError> {
+/// Submits a job, which is in `taken` from then on, and waits for its end.
+async fn follow<D: InjectionDoor>(
+    door: &D,
+    batch: &Batch,
+    taken: &mut Option<JobId>,
+) -> Result<Observed, InjectionError> {
     let job = loop {
         match door.submit(batch).await {
             Ok(job) => break job,
@@ -122,6 +133,7 @@ async fn follow<D: InjectionDoor>(door: &D, batch: &Batch) -> Result<Observed, I
             Err(error) => return Err(error),
         }
     };
+    *taken = Some(job.clone());
     loop {
         tokio::time::sleep(POLL).await;
         for (_, state) in door.observe(std::slice::from_ref(&job)).await? {

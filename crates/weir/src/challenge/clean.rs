@@ -94,7 +94,7 @@ fn print(cleaned: &Cleaned, output: &Output) {
             "the notes of the run are cut off: {cut}; what is not noted is left alone"
         ));
     }
-    let nothing = cleaned.files.is_empty() && cleaned.directories.is_empty() && cleaned.scratch.is_none();
+    let nothing = gone == cleaned.files.len() && cleaned.directories.is_empty() && cleaned.scratch.is_none();
     if nothing && cleaned.unknown.is_empty() {
         output.line("the run left nothing");
     } else if !cleaned.deleted && (!same.is_empty() || directories > 0 || cleaned.scratch.is_some()) {
