@@ -22,11 +22,6 @@ pub fn wait_for<T>(limit: Duration, mut ask: impl FnMut() -> Result<Option<T>>) 
     }
 }
 
-/// A TCP port that nobody listens on at this moment.
-pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
 /// Writes a file that only its owner can read.
 pub fn write_private(path: &Path, text: &str) -> Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};

@@ -29,6 +29,7 @@ mod hosts;
 mod load;
 mod nodes;
 mod peer;
+mod ports;
 mod postgres;
 mod relay;
 mod rucio;
@@ -45,7 +46,7 @@ pub use certificates::{GridSecurity, VO};
 pub use channel::Channel;
 pub use clock::SteppingClock;
 pub use crowd::{Crowd, Habit};
-pub use daemon::{Daemon, free_port, wait_for, write_private};
+pub use daemon::{Daemon, wait_for, write_private};
 pub use disk::SmallDisk;
 pub use draw::{Draw, adler32};
 pub use far::Far;
@@ -57,6 +58,7 @@ pub use nodes::{
     LIMIT, all_known, attempts, node_settings, running, silent, silent_at, start_nodes, submit_to, waiting_job,
 };
 pub use peer::Peer;
+pub use ports::free_port;
 pub use postgres::Postgres;
 pub use relay::{Path, Relay};
 pub use rucio::RucioHome;

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::Read,
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 
-use crate::{Daemon, Run, run, wait_for, weir_binary, write_private};
+use crate::{Daemon, Run, free_port, run, wait_for, weir_binary, write_private};
 
 /// How long a service may take to be ready on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -537,8 +537,7 @@ struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Gives a service its address, certificate and configuration. Nobody else on this machine uses these addresses for
-    /// connections of their own, so the port stays free between a kill and the next start.
+    /// Gives a service its address, certificate and configuration.
     fn service(
         &self,
         kind: &'static str,
@@ -546,7 +545,7 @@ impl Ground<'_> {
         (address, certified): (Ipv4Addr, &[Ipv4Addr]),
         (keys, tables): (&str, &str),
     ) -> Result<Service> {
-        let port = TcpListener::bind((address, 0))?.local_addr()?.port();
+        let port = free_port()?;
         let url = format!("https://{address}:{port}");
         let own = [address];
         let certified = if certified.is_empty() { &own } else { certified };

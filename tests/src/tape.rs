@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{Ipv4Addr, TcpListener},
+    net::Ipv4Addr,
     path::Path,
     process::Command,
     time::Duration,
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 
-use crate::{Daemon, Services, wait_for};
+use crate::{Daemon, Services, free_port, wait_for};
 
 /// Serves what lies in the folders of a test's storages.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Tape {
     /// If it cannot be started.
     pub fn start(services: &Services, seed: u64) -> Result<Self> {
         let address = Ipv4Addr::new(127, 0, 7, 200);
-        let port = TcpListener::bind((address, 0))?.local_addr()?.port();
+        let port = free_port()?;
         let authority = CertificateAuthority::load(&services.file("authority"))?;
         let identity = authority.issue(&[San::Ip(address.into())], "tape")?;
         let (certificate, key) = write_identity(&identity, &services.file("identities"), "tape")?;
