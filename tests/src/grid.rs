@@ -66,7 +66,17 @@ impl RunningGrid {
         let scratch = tempfile::tempdir()?;
         fs::write(scratch.path().join("grid.toml"), grid_file)?;
         files(scratch.path())?;
-        Self::start(scratch)
+        Self::start(scratch, &[])
+    }
+
+    /// As [`RunningGrid::up`], with the storages of each site in a process of their own.
+    ///
+    /// # Errors
+    /// As [`RunningGrid::up`].
+    pub fn up_in_processes(grid_file: &str) -> anyhow::Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        fs::write(scratch.path().join("grid.toml"), grid_file)?;
+        Self::start(scratch, &["--processes"])
     }
 
     /// Stops the grid (SIGTERM) and starts it again on the same directory.
@@ -78,28 +88,46 @@ impl RunningGrid {
         self.process.wait()?;
         let scratch = std::mem::replace(&mut self.scratch, tempfile::tempdir()?);
         drop(self);
-        Self::start(scratch)
+        Self::start(scratch, &[])
     }
 
     /// Kills the grid (SIGKILL) and starts it again on the same directory.
     ///
     /// # Errors
     /// As [`RunningGrid::up`].
-    pub fn kill_and_restart(mut self) -> anyhow::Result<Self> {
-        self.process.kill()?;
-        self.process.wait()?;
+    pub fn kill_and_restart(self) -> anyhow::Result<Self> {
+        self.kill_and_restart_with(&[])
+    }
+
+    /// As [`RunningGrid::kill_and_restart`], with further arguments of `grid up`.
+    ///
+    /// # Errors
+    /// As [`RunningGrid::up`].
+    pub fn kill_and_restart_with(mut self, arguments: &[&str]) -> anyhow::Result<Self> {
+        self.kill()?;
         // Else the description of the killed one would be taken for that of the next.
         fs::remove_file(self.dir().join("grid.json"))?;
         let scratch = std::mem::replace(&mut self.scratch, tempfile::tempdir()?);
         drop(self);
-        Self::start(scratch)
+        Self::start(scratch, arguments)
     }
 
-    fn start(scratch: tempfile::TempDir) -> anyhow::Result<Self> {
+    /// Kills the grid's process (SIGKILL), and returns when it is gone.
+    ///
+    /// # Errors
+    /// If it cannot be killed.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+
+    fn start(scratch: tempfile::TempDir, arguments: &[&str]) -> anyhow::Result<Self> {
         let log = scratch.path().join("up.log");
         let output = fs::File::create(&log)?;
         let mut process = Command::new(weir_binary())
             .args(["grid", "up", "grid.toml", "--dir", "grid", "--log-level", "info"])
+            .args(arguments)
             .current_dir(scratch.path())
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -87,6 +87,11 @@ impl Addresses {
         Ok(address)
     }
 
+    /// The address that a door had at the last start.
+    pub(crate) fn known(&self, door: &str) -> Option<SocketAddr> {
+        self.known.get(door).copied()
+    }
+
     /// The loopback address of an RSE: the one it had, else the first that no door ever had.
     pub(crate) fn host_of(&self, rse: &str) -> Result<IpAddr, GridError> {
         // One that listened elsewhere before has no such address.

@@ -59,6 +59,21 @@ pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) ->
     Ok(config)
 }
 
+/// Where the grid's own issuer answers if it listens on this address.
+pub(crate) fn issuer_url(grid: &Grid, listen: SocketAddr) -> String {
+    door_url(grid.issuer.as_ref(), listen)
+}
+
+/// Where a door with TLS answers.
+pub(crate) fn door_url(place: Option<&Place>, listen: SocketAddr) -> String {
+    url_of(place, listen).unwrap_or_else(|| format!("https://{listen}"))
+}
+
+/// The folder of an embedded RSE's files.
+pub(crate) fn area(ground: &Ground, rse: &Rse) -> Result<PathBuf, GridError> {
+    ground.folder(&format!("storage/{}", rse.name))
+}
+
 /// The storage of an embedded RSE: one area, all of its name space. Third-party copies reach these addresses.
 pub(crate) fn storage(
     (ground, user): (&Ground, &User),
@@ -78,6 +93,7 @@ pub(crate) fn storage(
         unreachable!("external endpoints are not configured here")
     };
     let name = rse.name.as_str();
+    let files = area(ground, rse)?;
     let area = AreaConfig {
         quota: Some(*quota),
         read_only: *read_only,
@@ -87,7 +103,7 @@ pub(crate) fn storage(
         },
         checksums: checksums.clone(),
         rules: vec![user.rule()],
-        ..AreaConfig::new(name, StoragePath::root(), ground.folder(&format!("storage/{name}"))?)
+        ..AreaConfig::new(name, StoragePath::root(), files)
     };
     let mut config = StorageConfig::new(listen, vec![area]);
     let host = host_of(place.as_ref(), listen);

@@ -10,8 +10,9 @@ use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_model::{Grid, RseName};
 
 use crate::GridError;
-use crate::embedded::{not_started, start_issuer, token_sources};
+use crate::embedded::{start_issuer, token_sources};
 use crate::ground::Ground;
+use crate::runtime::not_started;
 
 /// How long a token of the grid's own issuer is good.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);

@@ -28,6 +28,9 @@ pub struct GridDescription {
     pub pid: u32,
     /// Version of Weir that runs it.
     pub version: String,
+    /// The process of each site with embedded RSEs, if they have their own; in the order of the grid file. Kept true within a second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessDescription>,
     /// The token issuer.
     pub issuer: DoorDescription,
     /// The transfer service (FTS3 REST).
@@ -46,6 +49,15 @@ pub struct GridDescription {
     pub user: Option<UserDescription>,
     /// File with a token for every door of the grid, for tools that take one; may have expired.
     pub token_file: PathBuf,
+}
+
+/// The process that runs the storages of one site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessDescription {
+    /// The site.
+    pub site: String,
+    /// The process; none if it has ended.
+    pub pid: Option<u32>,
 }
 
 /// A service of the grid.

@@ -18,8 +18,10 @@ use crate::description::{
     CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
 };
 use crate::ground::Ground;
+use crate::processes::{self, Processes, SiteProgram};
+use crate::runtime::{not_started, run_on, runtime};
 use crate::user::User;
-use crate::{GridError, KindDescription, catalog, configure, doors, reach};
+use crate::{GridError, KindDescription, catalog, configure, doors, reach, site};
 
 /// Longest wait for every door to answer after its service has started.
 const READY_PATIENCE: Duration = Duration::from_secs(30);
@@ -40,6 +42,8 @@ pub struct GridOptions {
     pub token_lifetime: Duration,
     /// Whether it has a catalogue; default: none.
     pub catalog: bool,
+    /// Runs the storages of each site in a process of their own; default: none, they run in this one.
+    pub sites: Option<SiteProgram>,
 }
 
 impl Default for GridOptions {
@@ -49,6 +53,7 @@ impl Default for GridOptions {
             data_threads,
             token_lifetime: Duration::from_secs(3600),
             catalog: false,
+            sites: None,
         }
     }
 }
@@ -60,6 +65,8 @@ pub struct EmbeddedGrid {
     client: Client,
     tokens: BTreeMap<RseName, TokenSource>,
     renewal: JoinHandle<()>,
+    /// Watches the processes of the sites, if they have their own.
+    watch: Option<JoinHandle<()>>,
     // Last: the directory is free when everything else is gone.
     ground: Ground,
 }
@@ -79,6 +86,8 @@ struct Services {
     catalog: Option<weir_catalog::Running>,
     transfer: Option<weir_fts::Running>,
     storages: Vec<weir_storage::Running>,
+    /// The storages that do not run here.
+    sites: Option<Processes>,
     issuer: Option<weir_issuer::Running>,
     /// Where the transfer service runs, and streams copies itself if neither storage can.
     transfer_runtime: Option<Runtime>,
@@ -103,10 +112,17 @@ impl EmbeddedGrid {
             });
         }
         let mut ground = Ground::lay(grid, dir)?;
+        let orphans = processes::stop_all(&ground.dir).await?;
+        if !orphans.is_empty() {
+            tracing::warn!(
+                sites = orphans.join(", "),
+                "stopped the sites of a grid that had been killed"
+            );
+        }
         let mut services = Services::default();
         let started = services.start(grid, &mut ground, &options).await;
         let made = match started {
-            Ok(description) => make_ready(grid, &ground, &description)
+            Ok(mut description) => make_ready(grid, &ground, &mut description, services.sites.as_mut())
                 .await
                 .map(|(client, tokens)| (description, client, tokens)),
             Err(error) => Err(error),
@@ -114,10 +130,15 @@ impl EmbeddedGrid {
         let (description, client, tokens) = match made {
             Ok(made) => made,
             Err(error) => {
+                services.sites = None;
                 services.stop().await;
                 return Err(error);
             }
         };
+        let watch = services
+            .sites
+            .take()
+            .map(|sites| tokio::spawn(sites.watch(description.clone())));
         let renewal = tokio::spawn(keep_token_file_fresh(description.clone(), options.token_lifetime / 2));
         tracing::info!(
             name = description.name,
@@ -130,6 +151,7 @@ impl EmbeddedGrid {
             client,
             tokens,
             renewal,
+            watch,
             ground,
         })
     }
@@ -161,11 +183,24 @@ impl EmbeddedGrid {
     /// # Errors
     /// [`GridError::Access`] if the description could not be removed; everything is stopped all the same.
     pub async fn shutdown(self) -> Result<(), GridError> {
-        let removed = GridDescription::remove(&self.ground.dir);
         self.renewal.abort();
-        self.services.stop().await;
+        let has_processes = self.watch.is_some();
+        if let Some(watch) = self.watch {
+            watch.abort();
+            // It may be writing the description.
+            let _aborted = watch.await;
+        }
+        let removed = GridDescription::remove(&self.ground.dir);
+        let mut services = self.services;
+        services.stop_central().await;
+        let stopped = if has_processes {
+            processes::stop_all(&self.ground.dir).await.map(drop)
+        } else {
+            Ok(())
+        };
+        services.stop().await;
         tracing::info!(name = self.description.name, "the grid has stopped");
-        removed
+        removed.and(stopped)
     }
 }
 
@@ -201,22 +236,19 @@ impl Services {
         let user = User::make(grid, ground)?;
         let listens = listen_of_each(grid, ground)?;
         let reach = reach::storages(grid, listens.values().map(SocketAddr::ip)).await;
-        let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
-        let mut rses = Vec::new();
-        for rse in &grid.rses {
-            if let RseKind::External { url, .. } = &rse.kind {
-                rses.push(describe_rse(rse, url.clone(), None));
-                continue;
+        if let Some(program) = &options.sites {
+            ground.addresses.save()?;
+            self.sites = Some(Processes::start(grid, ground, program)?);
+        } else {
+            let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
+            for rse in grid.rses.iter().filter(|rse| rse.kind.is_embedded()) {
+                let place = (listens[rse.name.as_str()], issuer_url.as_str(), reach.as_slice());
+                let storage = site::start_storage(data, (ground, &user), rse, place).await?;
+                self.storages.push(storage);
             }
-            let listen = listens[rse.name.as_str()];
-            let config = configure::storage((ground, &user), rse, listen, &issuer_url, &reach)?;
-            let area = config.areas.first().map(|area| area.root.clone());
-            let door = || format!("the storage of {}", rse.name);
-            let storage = run_on(data, weir_storage::Storage::start(config)).await;
-            let storage = storage.map_err(|error| not_started(&door(), error))?;
-            rses.push(describe_rse(rse, storage.url().to_owned(), area));
-            self.storages.push(storage);
         }
+        let rses = grid.rses.iter().map(|rse| describe_rse(ground, rse, &listens));
+        let rses = rses.collect::<Result<_, _>>()?;
 
         let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
         let config = configure::transfer((ground, &user), grid, listen, &issuer_url, &reach)?;
@@ -241,6 +273,7 @@ impl Services {
             vo: grid.vo.to_string(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            processes: Vec::new(),
             issuer: DoorDescription { url: issuer_url },
             transfer: DoorDescription { url: transfer_url },
             catalog,
@@ -275,22 +308,20 @@ impl Services {
         })
     }
 
-    async fn stop(mut self) {
+    /// Stops what makes work for the storages.
+    async fn stop_central(&mut self) {
         if let Some(catalog) = self.catalog.take() {
             catalog.shutdown().await;
         }
         if let (Some(transfer), Some(runtime)) = (self.transfer.take(), &self.transfer_runtime) {
             run_on(runtime, transfer.shutdown()).await;
         }
+    }
+
+    async fn stop(mut self) {
+        self.stop_central().await;
         if let Some(runtime) = &self.data_runtime {
-            let storages = std::mem::take(&mut self.storages);
-            let ends: Vec<_> = storages
-                .into_iter()
-                .map(|storage| runtime.spawn(storage.shutdown()))
-                .collect();
-            for end in ends {
-                let _ended_or_panicked = end.await;
-            }
+            site::stop_storages(runtime, std::mem::take(&mut self.storages)).await;
         }
         if let Some(issuer) = self.issuer.take() {
             issuer.shutdown().await;
@@ -331,12 +362,16 @@ pub(crate) fn start_issuer(
 async fn make_ready(
     grid: &Grid,
     ground: &Ground,
-    description: &GridDescription,
+    description: &mut GridDescription,
+    mut sites: Option<&mut Processes>,
 ) -> Result<(Client, BTreeMap<RseName, TokenSource>), GridError> {
     let roots = TrustRoots::file(&ground.trust.file);
     let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
     let tokens = token_sources(grid, ground, &description.issuer.url, &client)?;
-    wait_for_doors(description).await?;
+    wait_for_doors(description, sites.as_deref_mut()).await?;
+    if let Some(sites) = sites {
+        description.processes = sites.describe();
+    }
     if let Some(catalog) = &description.catalog {
         catalog::describe(grid, description, catalog, &client).await?;
     }
@@ -346,9 +381,12 @@ async fn make_ready(
     Ok((client, tokens))
 }
 
-async fn wait_for_doors(description: &GridDescription) -> Result<(), GridError> {
+async fn wait_for_doors(description: &GridDescription, mut sites: Option<&mut Processes>) -> Result<(), GridError> {
     let deadline = tokio::time::Instant::now() + READY_PATIENCE;
     loop {
+        if let Some(error) = sites.as_mut().and_then(|sites| sites.ended()) {
+            return Err(error);
+        }
         let doors = doors::knock(description).await?;
         let closed = doors.into_iter().find(|door| !door.up && door.kind != doors::EXTERNAL);
         match closed {
@@ -421,51 +459,32 @@ async fn keep_token_file_fresh(description: GridDescription, interval: Duration)
     }
 }
 
-fn describe_rse(rse: &Rse, url: String, area: Option<std::path::PathBuf>) -> RseDescription {
-    let kind = if rse.kind.is_embedded() {
-        KindDescription::Embedded
-    } else {
-        KindDescription::External
+fn describe_rse(
+    ground: &Ground,
+    rse: &Rse,
+    listens: &BTreeMap<String, SocketAddr>,
+) -> Result<RseDescription, GridError> {
+    let (kind, url, area) = match &rse.kind {
+        RseKind::External { url, .. } => (KindDescription::External, url.clone(), None),
+        RseKind::Embedded { place, .. } => {
+            let url = configure::door_url(place.as_ref(), listens[rse.name.as_str()]);
+            (KindDescription::Embedded, url, Some(configure::area(ground, rse)?))
+        }
     };
-    RseDescription {
+    Ok(RseDescription {
         name: rse.name.to_string(),
         site: rse.site.to_string(),
         audience: origin(&url).to_owned(),
         url,
         kind,
         area,
-    }
+    })
 }
 
 /// `https://host:port` of a URL: the audience that tokens for a storage carry.
 pub fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     url[host..].find('/').map_or(url, |path| &url[..host + path])
-}
-
-fn runtime(name: &str, threads: usize) -> Result<Runtime, GridError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads.max(1))
-        .thread_name(name)
-        .enable_all()
-        .build()
-        .map_err(|error| not_started(&format!("the runtime {name}"), error))
-}
-
-/// Runs a future on another runtime and waits for it here.
-async fn run_on<T: Send + 'static>(runtime: &Runtime, future: impl Future<Output = T> + Send + 'static) -> T {
-    match runtime.spawn(future).await {
-        Ok(output) => output,
-        // It is never cancelled, only panics, and then the panic goes on here.
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
-}
-
-pub(crate) fn not_started(door: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GridError {
-    GridError::Start {
-        door: door.to_owned(),
-        source: source.into(),
-    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,42 @@ pub enum GridError {
         /// How many there may be.
         max: usize,
     },
+    /// No RSE of the grid is embedded at this site.
+    #[error("the grid runs no storage at a site {site}; it does at {known}")]
+    NoSite {
+        /// The site asked for.
+        site: String,
+        /// The sites there are.
+        known: String,
+    },
+    /// The grid on this directory has given a door no address.
+    #[error("the grid on {dir} has no address for {door}")]
+    NoAddress {
+        /// The grid's directory.
+        dir: PathBuf,
+        /// The service or RSE.
+        door: String,
+    },
+    /// The process of a site has ended.
+    #[error("the process of site {site} has ended ({status}); its last words in {log}: {said}")]
+    SiteEnded {
+        /// The site.
+        site: String,
+        /// How it ended.
+        status: String,
+        /// What it said last.
+        said: String,
+        /// All that it said.
+        log: PathBuf,
+    },
+    /// The process of a site does not end.
+    #[error("the process of site {site} (process {pid}) does not stop")]
+    SiteRuns {
+        /// The site.
+        site: String,
+        /// The process.
+        pid: u32,
+    },
     /// A service did not start, or does not answer.
     #[error("could not start {door}")]
     Start {
@@ -85,7 +121,10 @@ impl GridError {
             Self::Bind { .. } => Some("every address 127.x.y.z must be usable on the loopback interface"),
             Self::TooManyRses { .. } => Some("split the grid"),
             Self::Access { .. } => Some("name a directory of your own, below your home, on a disk with space"),
-            Self::Start { .. } => None,
+            Self::NoSite { .. } => Some("name one of these sites, or add an [[rse]] without url to the grid file"),
+            Self::NoAddress { .. } => Some("start the grid of the same file with `weir grid up --processes` first"),
+            Self::SiteRuns { .. } => Some("look at its log below log/; then end it with `kill -9`"),
+            Self::Start { .. } | Self::SiteEnded { .. } => None,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +61,38 @@ impl Ground {
             secret,
             secret_file,
             addresses,
+        })
+    }
+
+    /// What a grid has made on this directory, for the process of one of its sites: nothing is made or changed but the site's lock.
+    pub(crate) fn enter(grid: &Grid, dir: &Path, site: &str) -> Result<Self, GridError> {
+        let dir = dir
+            .canonicalize()
+            .map_err(|_| GridError::NotRunning { dir: dir.to_owned() })?;
+        if !dir.join(lock::FILE_NAME).exists() {
+            return Err(GridError::NotRunning { dir });
+        }
+        let folder = lock::site_folder(&dir, site);
+        own_folder(folder.parent().unwrap_or(&dir))?;
+        own_folder(&folder)?;
+        let lock = DirectoryLock::take(&folder)?;
+        let secret_file = dir.join("client.secret");
+        Ok(Self {
+            _lock: lock,
+            authority: authority(grid.authority.as_deref().unwrap_or(&dir.join("authority")))?,
+            trust: described_trust(&dir.join("trust")),
+            secret: secret(&secret_file)?,
+            secret_file,
+            addresses: Addresses::load(&dir)?,
+            dir,
+        })
+    }
+
+    /// The address that the grid has given a door.
+    pub(crate) fn known_address(&self, door: &str) -> Result<SocketAddr, GridError> {
+        self.addresses.known(door).ok_or_else(|| GridError::NoAddress {
+            dir: self.dir.clone(),
+            door: door.to_owned(),
         })
     }
 
@@ -160,10 +193,9 @@ fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(access(folder))?;
     }
-    let directory = folder.join("certificates");
+    let CaDescription { file, directory } = described_trust(folder);
     let paths: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     hashed_directory(&directory, &paths).map_err(|error| certificate_error("the trusted authorities", error))?;
-    let file = folder.join("ca.pem");
     let mut all = String::new();
     for source in &sources {
         all += &fs::read_to_string(source).map_err(access(source))?;
@@ -171,6 +203,14 @@ fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result
     }
     fs::write(&file, all).map_err(access(&file))?;
     Ok(CaDescription { file, directory })
+}
+
+/// The files with the authorities that a grid trusts.
+fn described_trust(folder: &Path) -> CaDescription {
+    CaDescription {
+        file: folder.join("ca.pem"),
+        directory: folder.join("certificates"),
+    }
 }
 
 /// Who vouches for an external endpoint and for the issuer of its tokens; none inside stands for the system's own.

@@ -2,7 +2,7 @@
 //!
 //! A grid file becomes a running grid: a certificate authority made for it, an issuer, a storage endpoint for each embedded
 //! RSE on a loopback address of its own, a transfer service, and on request a catalogue that knows the RSEs. They share a process and nothing else; all they say to each
-//! other goes over loopback TLS with tokens, so that what is tested is what is deployed. `weir grid up` and `weir challenge
+//! other goes over loopback TLS with tokens, so that what is tested is what is deployed. On request the storages of each site have a process of their own. `weir grid up` and `weir challenge
 //! run` are built on it.
 //!
 //! Invariants:
@@ -34,17 +34,22 @@ mod embedded;
 mod error;
 mod ground;
 mod lock;
+mod processes;
 mod reach;
+mod runtime;
+mod site;
 mod user;
 
 pub use addresses::RSES_MAX;
 pub use credentials::GridCredentials;
 pub use description::{
     CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
-    RseDescription, SCHEMA, UserDescription,
+    ProcessDescription, RseDescription, SCHEMA, UserDescription,
 };
 pub use doors::{DoorStatus, knock, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions, origin};
 pub use error::GridError;
 pub use ground::{LOG_NAME, prepare_directory};
 pub use lock::GridProcess;
+pub use processes::{SiteProgram, stop_sites};
+pub use site::SiteStorages;

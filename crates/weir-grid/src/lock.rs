@@ -22,6 +22,23 @@ use crate::GridError;
 /// Name of the lock in the grid's directory.
 pub(crate) const FILE_NAME: &str = "grid.lock";
 
+/// Folder of the locks by which the processes of sites are found, below the grid's directory.
+const SITES: &str = "sites";
+
+/// Where the process of a site keeps its lock.
+pub(crate) fn site_folder(dir: &Path, site: &str) -> PathBuf {
+    dir.join(SITES).join(site)
+}
+
+/// The sites that have, or had, a process of their own on this grid's directory.
+pub(crate) fn sites_with_locks(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.join(SITES)).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
 /// The right to run a grid on a directory; given back when dropped, or when the process ends.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
@@ -104,19 +121,32 @@ impl GridProcess {
     /// # Errors
     /// [`GridError::Access`] if it may not be signalled.
     pub fn stop(&self, patience: Duration) -> Result<bool, GridError> {
-        let access = |error: rustix::io::Errno| GridError::Access {
-            path: self.lock.clone(),
-            source: error.into(),
-        };
+        self.ask_to_stop()?;
+        self.wait(patience)
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub(crate) fn ask_to_stop(&self) -> Result<(), GridError> {
         match pidfd_send_signal(&self.descriptor, Signal::TERM) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => return Err(access(error)),
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(self.access(error)),
         }
+    }
+
+    /// Waits until it has ended, at most `patience`; true if it has.
+    pub(crate) fn wait(&self, patience: Duration) -> Result<bool, GridError> {
         let patience = Timespec::try_from(patience).ok();
         let mut ended = [PollFd::new(&self.descriptor, PollFlags::IN)];
         poll(&mut ended, patience.as_ref())
             .map(|n_ready| n_ready > 0)
-            .map_err(access)
+            .map_err(|error| self.access(error))
+    }
+
+    fn access(&self, error: rustix::io::Errno) -> GridError {
+        GridError::Access {
+            path: self.lock.clone(),
+            source: error.into(),
+        }
     }
 }
 

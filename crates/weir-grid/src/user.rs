@@ -14,6 +14,9 @@ use crate::{GridError, UserDescription};
 /// The account of the user in the grid-mapfile, which the doors take for the grid's VO.
 const ACCOUNT: &str = "user";
 
+/// Where the user's files are, below the grid's directory.
+const FOLDER: &str = "user";
+
 /// What the user may do with storage: what the token of the token file may.
 const RIGHTS: [StorageAction; 4] = [
     StorageAction::Read,
@@ -21,6 +24,11 @@ const RIGHTS: [StorageAction; 4] = [
     StorageAction::Modify,
     StorageAction::Stage,
 ];
+
+/// The name in the certificate.
+fn name_of(grid: &Grid) -> String {
+    format!("{} user", grid.name)
+}
 
 /// The user, and the files in which doors find whom to let in.
 #[derive(Debug)]
@@ -42,35 +50,39 @@ impl User {
             let path = path.clone();
             move |source| GridError::Access { path, source }
         };
-        let folder = ground.folder("user")?;
-        let name = format!("{} user", grid.name);
-        let identity = ground.authority.issue_user(&name).map_err(failed)?;
-        let (certificate, key) = write_identity(&identity, &folder, "user").map_err(failed)?;
+        let folder = ground.folder(FOLDER)?;
+        let user = Self::known(grid, ground);
+        let identity = ground.authority.issue_user(&name_of(grid)).map_err(failed)?;
+        write_identity(&identity, &folder, "user").map_err(failed)?;
         // Some programs read one file only: Rucio's `usercert`, curl.
-        let both = folder.join("both.pem");
+        let both = &user.description.both;
         let content = identity.chain_pem + &identity.key_pem;
-        files::write_private(&both, content.as_bytes()).map_err(access(&both))?;
-        let dn = format!("/O=Weir/CN={name}");
-        let gridmap = folder.join("grid-mapfile");
-        fs::write(&gridmap, format!("\"{dn}\" {ACCOUNT}\n")).map_err(access(&gridmap))?;
+        files::write_private(both, content.as_bytes()).map_err(access(both))?;
+        let dn = &user.description.dn;
+        fs::write(&user.gridmap, format!("\"{dn}\" {ACCOUNT}\n")).map_err(access(&user.gridmap))?;
         // The grid's own authority alone: those of external endpoints vouch for servers.
-        let authorities = folder.join("authorities");
-        if !authorities.exists() {
-            fs::create_dir(&authorities).map_err(access(&authorities))?;
+        if !user.authorities.exists() {
+            fs::create_dir(&user.authorities).map_err(access(&user.authorities))?;
         }
-        let authority = authorities.join("grid.pem");
+        let authority = user.authorities.join("grid.pem");
         fs::write(&authority, ground.authority.pem()).map_err(access(&authority))?;
-        Ok(Self {
+        Ok(user)
+    }
+
+    /// The user whom [`Self::make`] has made before.
+    pub(crate) fn known(grid: &Grid, ground: &Ground) -> Self {
+        let folder = ground.dir.join(FOLDER);
+        Self {
             description: UserDescription {
-                dn,
-                certificate,
-                key,
-                both,
+                dn: format!("/O=Weir/CN={}", name_of(grid)),
+                certificate: folder.join("user.pem"),
+                key: folder.join("user.key"),
+                both: folder.join("both.pem"),
             },
             vo: grid.vo.to_string(),
-            authorities,
-            gridmap,
-        })
+            authorities: folder.join("authorities"),
+            gridmap: folder.join("grid-mapfile"),
+        }
     }
 
     /// How a door knows the user.

@@ -233,6 +233,8 @@ pub(crate) enum GridCommand {
     Status(GridDirectoryArguments),
     /// Stop a running grid
     Down(GridDirectoryArguments),
+    /// Run the storages of one site of a grid that is up with --processes, in the foreground
+    Site(GridSiteArguments),
 }
 
 /// `weir grid up`
@@ -247,9 +249,26 @@ pub(crate) struct GridUpArguments {
     /// Return as soon as the grid is ready, and leave it running in the background
     #[arg(long)]
     pub(crate) detach: bool,
+    /// Run the storages of each site in a process of their own; grid.json has the pid of each
+    #[arg(long)]
+    pub(crate) processes: bool,
     /// Be the process behind `--detach`
     #[arg(long, hide = true)]
     pub(crate) background: bool,
+}
+
+/// `weir grid site`
+#[derive(Debug, Args)]
+pub(crate) struct GridSiteArguments {
+    /// The file of the grid
+    #[arg(value_name = "GRID")]
+    pub(crate) grid: PathBuf,
+    /// The directory given to `grid up --dir`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The site
+    #[arg(value_name = "SITE")]
+    pub(crate) site: weir_model::SiteName,
 }
 
 /// `weir grid env`

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 55] = [
+const COMMANDS: [&str; 56] = [
     "probe",
     "authority",
     "authority new",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 55] = [
     "grid env",
     "grid status",
     "grid down",
+    "grid site",
     "serve",
     "serve storage",
     "serve issuer",

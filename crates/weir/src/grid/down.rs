@@ -15,13 +15,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(serde::Serialize)]
 struct Stopped {
-    pid: u32,
+    /// None if it had ended before, and only its sites were left.
+    pid: Option<u32>,
+    /// Sites whose process had outlived the grid's.
+    sites: Vec<String>,
 }
 
 /// Asks the grid to stop and waits until it has.
 pub(super) fn run(dir: &Path, output: &Output) -> Result<Exit, Failure> {
     let Some(process) = GridProcess::find(dir).map_err(failure)? else {
-        return Err(failure(GridError::NotRunning { dir: dir.to_owned() }));
+        return sites_alone(dir, output);
     };
     let pid = process.pid();
     if !process.stop(PATIENCE).map_err(failure)? {
@@ -32,6 +35,23 @@ pub(super) fn run(dir: &Path, output: &Output) -> Result<Exit, Failure> {
         "stopped (process {pid}); keys and data stay in {}",
         dir.display()
     ));
-    output.done(&Stopped { pid });
+    output.done(&Stopped {
+        pid: Some(pid),
+        sites: weir_grid::stop_sites(dir).map_err(failure)?,
+    });
+    Ok(Exit::Done)
+}
+
+/// Stops the processes of sites whose grid was killed.
+fn sites_alone(dir: &Path, output: &Output) -> Result<Exit, Failure> {
+    let sites = weir_grid::stop_sites(dir).map_err(failure)?;
+    if sites.is_empty() {
+        return Err(failure(GridError::NotRunning { dir: dir.to_owned() }));
+    }
+    output.line(format!(
+        "the grid's process had ended; stopped what it had left running: site {}",
+        sites.join(", site ")
+    ));
+    output.done(&Stopped { pid: None, sites });
     Ok(Exit::Done)
 }

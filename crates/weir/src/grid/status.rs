@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use weir_grid::{DoorStatus, GridDescription};
+use weir_grid::{DoorStatus, GridDescription, ProcessDescription};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -13,6 +13,8 @@ struct Status<'a> {
     name: &'a str,
     pid: u32,
     version: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    processes: &'a [ProcessDescription],
     doors: &'a [DoorStatus],
 }
 
@@ -45,10 +47,14 @@ fn print(grid: &GridDescription, doors: &[DoorStatus], output: &Output) {
         let line = format!("  {mark} {:width$}  {}  {detail}", door.door, door.url);
         output.line(line.trim_end());
     }
+    for process in &grid.processes {
+        output.line(super::process_line(process));
+    }
     output.done(&Status {
         name: &grid.name,
         pid: grid.pid,
         version: &grid.version,
+        processes: &grid.processes,
         doors,
     });
 }

@@ -1,13 +1,14 @@
 //! `weir grid up`: starts a grid and keeps it running, in the foreground or behind.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow};
-use weir_grid::{EmbeddedGrid, GridDescription, GridOptions, LOG_NAME};
-use weir_model::Grid;
+use weir_grid::{EmbeddedGrid, GridDescription, GridOptions, LOG_NAME, SiteProgram};
 
+use super::{control_runtime, load, process_line};
 use crate::cli::GridUpArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -32,15 +33,13 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
         // Away from the terminal: its end and its Ctrl-C are no longer ours. Fails only if that is so already.
         let _leader = rustix::process::setsid();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_name("weir-control")
-        .enable_all()
-        .build()
-        .context("could not start the control runtime")?;
-    runtime.block_on(async {
+    control_runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         let mut options = GridOptions::default();
         options.catalog = true;
+        if arguments.processes {
+            options.sites = Some(site_program(arguments)?);
+        }
         let start = EmbeddedGrid::start(&grid, &arguments.dir, options);
         let running = tokio::select! {
             running = start => running.map_err(super::failure)?,
@@ -56,6 +55,17 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
         }
         output.done(&Stopped { signal });
         Ok(Exit::Done)
+    })
+}
+
+/// The command that runs one site: `weir grid site`.
+fn site_program(arguments: &GridUpArguments) -> Result<SiteProgram, Failure> {
+    let program = std::env::current_exe().context("could not find the weir binary")?;
+    let words = ["grid", "site", "--json", "--log-level", "info", "--dir"].map(OsString::from);
+    let named = [arguments.dir.clone().into(), arguments.grid.clone().into()];
+    Ok(SiteProgram {
+        program,
+        arguments: words.into_iter().chain(named).collect(),
     })
 }
 
@@ -79,6 +89,7 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
         .arg(arguments.dir.join(LOG_NAME))
         .arg("--dir")
         .arg(&arguments.dir)
+        .args(arguments.processes.then_some("--processes"))
         .arg(&arguments.grid)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -135,10 +146,6 @@ fn child_failure(answer: &serde_json::Value, dir: &Path) -> Failure {
     }
 }
 
-fn load(file: &Path) -> Result<Grid, Failure> {
-    Grid::load(file).map_err(|problems| Failure::problems(&format!("the grid file {}", file.display()), &problems))
-}
-
 /// Says that the grid is ready, where its doors are, and how to use it.
 fn tell(grid: &GridDescription, dir: &Path, output: &Output) {
     output.event("ready", &Ready { dir, grid });
@@ -156,6 +163,9 @@ fn tell(grid: &GridDescription, dir: &Path, output: &Output) {
         .unwrap_or_default();
     for rse in &grid.rses {
         output.line(format!("  rse       {:width$}  {}", rse.name, rse.url));
+    }
+    for process in &grid.processes {
+        output.line(process_line(process));
     }
     let dir = quoted(&dir.display().to_string());
     output.line(format!("use it     eval \"$(weir grid env {dir})\""));

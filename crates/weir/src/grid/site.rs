@@ -1,0 +1,49 @@
+//! `weir grid site`: the storages of one site, in the process that `weir grid up --processes` starts for it.
+//!
+//! It is a command of its own so that a site that was killed can be started again while the rest of the grid goes on.
+
+use weir_grid::{GridOptions, SiteStorages};
+
+use super::{control_runtime, failure, load};
+use crate::cli::GridSiteArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::signals::Signals;
+
+#[derive(serde::Serialize)]
+struct Ready<'a> {
+    site: &'a str,
+    pid: u32,
+    urls: Vec<&'a str>,
+}
+
+#[derive(serde::Serialize)]
+struct Stopped<'a> {
+    site: &'a str,
+    signal: &'static str,
+}
+
+/// Runs them until SIGINT or SIGTERM; requests in hand may end.
+pub(super) fn run(arguments: &GridSiteArguments, output: &Output) -> Result<Exit, Failure> {
+    let grid = load(&arguments.grid)?;
+    let site = arguments.site.as_str();
+    control_runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
+        let threads = GridOptions::default().data_threads;
+        let start = SiteStorages::start(&grid, &arguments.dir, &arguments.site, threads);
+        let running = tokio::select! {
+            running = start => running.map_err(failure)?,
+            _ = signals.next() => return Ok(Exit::Interrupted),
+        };
+        let (pid, urls) = (std::process::id(), running.urls().collect::<Vec<_>>());
+        output.line(format!("site {site} is ready (process {pid}): {}", urls.join(" ")));
+        output.event("ready", &Ready { site, pid, urls });
+        let signal = signals.next().await;
+        if !signals.unless(running.shutdown()).await {
+            return Ok(Exit::Interrupted);
+        }
+        output.line(format!("site {site} has stopped"));
+        output.done(&Stopped { site, signal });
+        Ok(Exit::Done)
+    })
+}
