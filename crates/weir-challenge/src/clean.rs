@@ -193,7 +193,7 @@ pub async fn clean(folder: &Path, delete: bool, tell: &(dyn Fn(&LeftFile) + Sync
     }
     if plan.grid.rses.iter().any(|rse| !rse.kind.is_embedded()) {
         let place = scratch.clone().unwrap_or_else(|| folder.join("scratch"));
-        let credentials = GridCredentials::open(&plan.grid, &place)?;
+        let credentials = GridCredentials::open(&plan.grid, &place).await?;
         let doors = doors::external(&plan.grid, &credentials, run.directory.trim_start_matches("/weir/"));
         let cleaning = Cleaning {
             plan: &plan,

@@ -1,6 +1,5 @@
 //! Finds the doors of a running grid and the tokens for them.
 
-use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_grid::{EmbeddedGrid, GridCredentials, KindDescription};
 use weir_http::Client;
@@ -14,12 +13,20 @@ use crate::storage::StorageDoor;
 pub(crate) struct Doors {
     /// One per RSE, in the order of the grid file.
     pub(crate) storage: Vec<StorageDoor>,
-    /// Where the transfer service answers.
-    pub(crate) transfer: String,
-    /// Tokens of the grid's own issuer.
-    pub(crate) tokens: TokenSource,
+    /// The transfer service.
+    pub(crate) transfer: TransferService,
     /// A client that trusts the grid's authorities.
     pub(crate) client: Client,
+}
+
+/// Where a transfer service answers, and the tokens for it.
+#[derive(Debug, Clone)]
+pub(crate) struct TransferService {
+    /// Without a slash at the end.
+    pub(crate) url: String,
+    /// The audience of its tokens.
+    pub(crate) audience: String,
+    pub(crate) tokens: TokenSource,
 }
 
 /// Makes the doors of the storages that are not a grid's own, for what the run of this name left there.
@@ -36,6 +43,7 @@ pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) ->
         doors.push(StorageDoor {
             url: url.trim_end_matches('/').to_owned(),
             audience: weir_grid::origin(url).to_owned(),
+            scope_prefix: scope_prefix(&rse.kind),
             embedded: false,
             quota: None,
             directory: format!("/weir/{run}"),
@@ -47,18 +55,24 @@ pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) ->
     Ok(doors)
 }
 
+/// The path of an RSE's base below the one at which the scopes of tokens begin there.
+fn scope_prefix(kind: &RseKind) -> String {
+    let RseKind::External {
+        url,
+        base_path: Some(base),
+        ..
+    } = kind
+    else {
+        return String::new();
+    };
+    let path = url[weir_grid::origin(url).len()..].trim_end_matches('/');
+    path.strip_prefix(base.as_str()).unwrap_or_default().to_owned()
+}
+
 /// Makes the doors of a grid for the run of this name.
 pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doors, RunError> {
     let description = running.description();
     let client = running.client().clone();
-    let secret_file = &description.client.secret_file;
-    let secret = Secret::read(secret_file);
-    let secret = secret.map_err(|source| RunError::Secret {
-        path: secret_file.clone(),
-        source,
-    })?;
-    let token_url = format!("{}/token", description.issuer.url);
-    let tokens = TokenSource::client_credentials(client.clone(), token_url, &description.client.id, &secret);
     let mut storage = Vec::with_capacity(grid.rses.len());
     for rse in &grid.rses {
         let name = rse.name.to_string();
@@ -69,6 +83,7 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
         storage.push(StorageDoor {
             url: found.url.trim_end_matches('/').to_owned(),
             audience: found.audience.clone(),
+            scope_prefix: scope_prefix(&rse.kind),
             embedded: found.kind == KindDescription::Embedded,
             quota: match &rse.kind {
                 RseKind::Embedded { quota, .. } => Some(quota.0),
@@ -82,8 +97,11 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
     }
     Ok(Doors {
         storage,
-        transfer: description.transfer.url.clone(),
-        tokens,
+        transfer: TransferService {
+            url: description.transfer.url.trim_end_matches('/').to_owned(),
+            audience: running.transfer_audience().to_owned(),
+            tokens: running.transfer_tokens().clone(),
+        },
         client,
     })
 }

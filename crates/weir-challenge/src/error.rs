@@ -35,14 +35,6 @@ pub enum RunError {
         /// The RSE.
         rse: String,
     },
-    /// A secret could not be read.
-    #[error("could not read the secret in {path}")]
-    Secret {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
     /// Storage that the plan uses does not do what the plan needs.
     #[error("{failures} checks of storage failed before the start, the first: {first}")]
     Sites {
@@ -66,7 +58,7 @@ impl RunError {
             Self::Folder { .. } => Some("choose another place with --out"),
             Self::Grid(error) => error.remedy(),
             Self::Sites { .. } => Some("mend what the table names, or run without the preflight: --preflight none"),
-            Self::NoDoor { .. } | Self::Secret { .. } | Self::Interrupted => None,
+            Self::NoDoor { .. } | Self::Interrupted => None,
         }
     }
 }

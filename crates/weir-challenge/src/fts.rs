@@ -8,11 +8,11 @@ use http::{Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
-use weir_auth::client::TokenSource;
 use weir_http::{Client, body};
 use weir_units::Algorithm;
 use weir_world::{ErrorClass, Party};
 
+use crate::doors::TransferService;
 use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase};
 use crate::storage::StorageDoor;
 
@@ -26,7 +26,7 @@ const LATER: Duration = Duration::from_secs(2);
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
 /// File fields asked for when polling; `weir` is ours and absent elsewhere.
-const FIELDS: &str = "file_state,file_metadata,dest_surl,reason,start_time,finish_time,weir";
+const FIELDS: &str = "file_state,file_metadata,dest_surl,reason,start_time,finish_time,retry,weir";
 
 /// Scope of tokens for the service itself, as Rucio asks for it.
 const SCOPE: &str = "fts";
@@ -34,9 +34,8 @@ const SCOPE: &str = "fts";
 /// A transfer service that speaks the FTS3 REST API.
 #[derive(Debug, Clone)]
 pub(crate) struct FtsDoor {
-    url: String,
+    service: TransferService,
     client: Client,
-    tokens: TokenSource,
     doors: Arc<Vec<StorageDoor>>,
     /// Name of the run, which no other has.
     run: String,
@@ -46,7 +45,12 @@ pub(crate) struct FtsDoor {
 #[derive(Debug, Deserialize)]
 struct Whoami {
     /// Namespaces of deterministic job ids, one per VO.
+    #[serde(default)]
     vos_id: Vec<Uuid>,
+    #[serde(default)]
+    user_dn: Option<String>,
+    #[serde(default)]
+    vos: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,6 +87,9 @@ struct FileState {
     start_time: Option<String>,
     #[serde(default)]
     finish_time: Option<String>,
+    /// Attempts after the first.
+    #[serde(default)]
+    retry: Option<u32>,
     #[serde(default)]
     weir: Option<Extension>,
 }
@@ -111,12 +118,11 @@ struct Extension {
 }
 
 impl FtsDoor {
-    /// Makes a door to the service at `url`, which moves files between `doors` for the run of this name.
-    pub(crate) fn new(url: &str, client: Client, tokens: TokenSource, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
+    /// Makes a door to the service, which moves files between `doors` for the run of this name.
+    pub(crate) fn new(service: TransferService, client: Client, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
         Self {
-            url: url.trim_end_matches('/').to_owned(),
+            service,
             client,
-            tokens,
             doors,
             run: run.to_owned(),
         }
@@ -128,14 +134,14 @@ impl FtsDoor {
         path: &str,
         body: Option<serde_json::Value>,
     ) -> Result<Vec<u8>, InjectionError> {
-        let token = self.tokens.token(SCOPE, &self.url).await;
+        let token = self.service.tokens.token(SCOPE, &self.service.audience).await;
         let token = token.map_err(|error| InjectionError::Token {
-            door: self.url.clone(),
+            door: self.service.url.clone(),
             source: error.into(),
         })?;
         let request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.url))
+            .uri(format!("{}{path}", self.service.url))
             .header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
             .header(header::ACCEPT, "application/json");
         let request = match body {
@@ -157,11 +163,11 @@ impl FtsDoor {
         match head.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::MULTI_STATUS => Ok(answer.to_vec()),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(InjectionError::Busy {
-                door: self.url.clone(),
+                door: self.service.url.clone(),
                 after: retry_after(&head.headers),
             }),
             status => Err(InjectionError::Refused {
-                door: self.url.clone(),
+                door: self.service.url.clone(),
                 status,
                 message: message(&answer),
             }),
@@ -170,7 +176,7 @@ impl FtsDoor {
 
     fn unreachable(&self, source: impl Into<Box<dyn Error + Send + Sync>>) -> InjectionError {
         InjectionError::Unreachable {
-            door: self.url.clone(),
+            door: self.service.url.clone(),
             source: source.into(),
         }
     }
@@ -181,10 +187,14 @@ impl FtsDoor {
         format!("{}-{first}", self.run)
     }
 
+    async fn whoami(&self) -> Result<Whoami, InjectionError> {
+        let answer = self.ask(Method::GET, "/whoami", None).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))
+    }
+
     /// The job that the service made of a batch: FTS3 derives ids from VO and `sid`.
     async fn known_job(&self, batch: &Batch) -> Result<JobId, InjectionError> {
-        let answer = self.ask(Method::GET, "/whoami", None).await?;
-        let whoami: Whoami = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
+        let whoami = self.whoami().await?;
         let space = whoami
             .vos_id
             .first()
@@ -196,7 +206,7 @@ impl FtsDoor {
     async fn job(&self, batch: &Batch) -> Result<serde_json::Value, InjectionError> {
         let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
         let no_token = |error: crate::storage::StorageError| InjectionError::Token {
-            door: self.url.clone(),
+            door: self.service.url.clone(),
             source: error.into(),
         };
         let read = source.token_to_read().await.map_err(no_token)?;
@@ -241,6 +251,12 @@ impl FtsDoor {
 }
 
 impl InjectionDoor for FtsDoor {
+    async fn known_as(&self) -> Result<String, InjectionError> {
+        let whoami = self.whoami().await?;
+        let user = whoami.user_dn.unwrap_or_else(|| "a user without a name".to_owned());
+        Ok(format!("{user}, VO {}", whoami.vos.join(", ")))
+    }
+
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
         let job = self.job(batch).await?;
         let answer = match self.ask(Method::POST, "/jobs", Some(job)).await {
@@ -315,7 +331,11 @@ impl FileState {
             },
             counted: weir.counted_bytes,
             mode: weir.mode,
-            retries: weir.attempts.unwrap_or(1).saturating_sub(1),
+            retries: weir
+                .attempts
+                .map(|attempts| attempts.saturating_sub(1))
+                .or(self.retry)
+                .unwrap_or(0),
             class: weir.error_class.as_deref().and_then(ErrorClass::parse),
             party: weir.party.as_deref().and_then(Party::parse),
             failed_in: weir.phase.as_deref().and_then(weir_world::Phase::parse),
@@ -375,10 +395,11 @@ mod tests {
         // Wrong: a grid whose transfer service is not ours cannot be measured.
         let finished = observed(
             r#"{"file_state":"FINISHED","file_metadata":{"weir_transfer":7},"reason":null,
-                "start_time":"2026-11-21T11:03:03","finish_time":"2026-11-21T11:03:05","dest_surl":"https://b/x"}"#,
+                "start_time":"2026-11-21T11:03:03","finish_time":"2026-11-21T11:03:05","dest_surl":"https://b/x","retry":2}"#,
         )
         .unwrap();
         assert_eq!((finished.id, finished.phase), (7, Phase::Finished));
+        assert_eq!((finished.retries, finished.mode, finished.counted), (2, None, None));
         let length = finished
             .ended
             .unwrap()
@@ -412,7 +433,7 @@ mod tests {
         let running = running.await.unwrap();
         let opened = crate::doors::open(&grid, &running, "run-1").unwrap();
         let doors = Arc::new(opened.storage);
-        let door = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), "run-1");
+        let door = FtsDoor::new(opened.transfer, opened.client, doors.clone(), "run-1");
         let batch = |id: u64| Batch {
             source: 0,
             destination: 1,

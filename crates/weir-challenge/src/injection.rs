@@ -186,6 +186,9 @@ pub trait InjectionDoor: Send + Sync + 'static {
     /// Asks how far the transfers of some jobs are; the answer may leave some out, which are asked for again.
     fn observe(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<(JobId, JobState)>, InjectionError>> + Send;
 
+    /// Asks the service as whom it knows the run.
+    fn known_as(&self) -> impl Future<Output = Result<String, InjectionError>> + Send;
+
     /// Withdraws what has not ended.
     fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_model::RseKind;
+use weir_model::{GridIssuer, RseKind};
 use weir_plan::{Plan, PlanSummary};
 use weir_units::Bytes;
 
@@ -58,19 +58,27 @@ pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> 
 /// Says in one sentence what will be started.
 fn starts(plan: &Plan) -> String {
     let embedded = plan.grid.rses.iter().filter(|rse| rse.kind.is_embedded()).count();
-    let external: Vec<&str> = plan
-        .grid
-        .rses
-        .iter()
-        .filter_map(|rse| match &rse.kind {
-            RseKind::External { url, .. } => Some(url.as_str()),
-            RseKind::Embedded { .. } => None,
-        })
-        .collect();
-    let mut text = format!(
-        "an issuer, a transfer service and {} on loopback addresses",
-        counted(embedded, "storage endpoint")
-    );
+    let external = plan.grid.rses.iter().filter_map(|rse| match &rse.kind {
+        RseKind::External { url, .. } => Some(url.as_str()),
+        RseKind::Embedded { .. } => None,
+    });
+    let issuer = match &plan.grid.issuer {
+        GridIssuer::Embedded(_) => None,
+        GridIssuer::External(issuer) => Some(issuer.url.as_str()),
+    };
+    let transfer = plan.grid.transfer_service.as_ref().map(|service| service.url.as_str());
+    let services = [("an issuer", issuer), ("a transfer service", transfer)];
+    let own = services.iter().filter(|(_, url)| url.is_none());
+    let mut own: Vec<String> = own.map(|(name, _)| (*name).to_owned()).collect();
+    own.push(counted(embedded, "storage endpoint"));
+    let last = own.pop().unwrap_or_default();
+    let first = if own.is_empty() {
+        String::new()
+    } else {
+        format!("{} and ", own.join(", "))
+    };
+    let mut text = format!("{first}{last} on loopback addresses");
+    let external: Vec<&str> = issuer.into_iter().chain(transfer).chain(external).collect();
     let hosts = plan.grid.rses.iter().filter_map(|rse| match &rse.kind {
         RseKind::Embedded { place: Some(place), .. } => Some(format!("{} at {}", rse.name, place.host)),
         _ => None,

@@ -257,7 +257,7 @@ impl RunTask<'_> {
             measurement: &measurement,
         };
         let mut books = Books::open(self.folder, subject)?;
-        let transfer = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), &run);
+        let transfer = FtsDoor::new(opened.transfer, opened.client, doors.clone(), &run);
         let report = self.look_at_sites(&transfer, &doors, books.made()).await?;
         if purpose == Purpose::Sites {
             let _lacks = books.close();

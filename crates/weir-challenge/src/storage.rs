@@ -37,6 +37,8 @@ pub(crate) struct StorageDoor {
     pub(crate) url: String,
     /// Audience of tokens for it.
     pub(crate) audience: String,
+    /// The path of its base below the one at which the scopes of tokens begin there; empty if they begin at its base.
+    pub(crate) scope_prefix: String,
     /// Whether it belongs to the embedded grid, so that its counters can be read.
     pub(crate) embedded: bool,
     /// Most bytes that it holds, where known.
@@ -146,13 +148,19 @@ impl StorageDoor {
 
     /// Returns a token that may only read below the run's directory.
     pub(crate) async fn token_to_read(&self) -> Result<Secret, StorageError> {
-        self.token(&format!("storage.read:{}", self.directory)).await
+        self.token(&format!("storage.read:{}", self.scope_of(&self.directory)))
+            .await
     }
 
     /// Returns a token for a destination: may write below the run's directory, and read back what was written.
     pub(crate) async fn token_to_write(&self) -> Result<Secret, StorageError> {
-        self.token(&format!("storage.modify:{0} storage.read:{0}", self.directory))
-            .await
+        let path = self.scope_of(&self.directory);
+        self.token(&format!("storage.modify:{path} storage.read:{path}")).await
+    }
+
+    /// A path below the base, as scopes of tokens name it.
+    fn scope_of(&self, path: &str) -> String {
+        format!("{}{path}", self.scope_prefix)
     }
 
     async fn token(&self, scopes: &str) -> Result<Secret, StorageError> {

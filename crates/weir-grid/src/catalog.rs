@@ -170,6 +170,12 @@ impl<'a> Session<'a> {
         if shown.kind == KindDescription::External {
             attributes.push(("audience", shown.audience.clone()));
         }
+        if let RseKind::External {
+            base_path: Some(base), ..
+        } = &rse.kind
+        {
+            attributes.push(("oidc_base_path", format!("{base}/")));
+        }
         for (key, value) in attributes {
             self.add(
                 Method::POST,

@@ -14,14 +14,14 @@ use weir_catalog::{
 use weir_events::SubscriptionConfig;
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
-use weir_model::{Broker, Durability, Grid, Place, Rse, RseKind};
+use weir_model::{Broker, Durability, Grid, GridIssuer, Place, Rse, RseKind};
 use weir_storage::{AreaConfig, StorageConfig};
 use weir_transfer::TransferConfig;
 use weir_transfer::config as transfer_config;
 
-use crate::GridError;
 use crate::ground::Ground;
 use crate::user::User;
+use crate::{ClientDescription, GridError};
 
 /// The one client that the grid's issuer knows.
 pub(crate) const CLIENT_ID: &str = "weir";
@@ -59,9 +59,20 @@ pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) ->
     Ok(config)
 }
 
-/// Where the grid's own issuer answers if it listens on this address.
-pub(crate) fn issuer_url(grid: &Grid, listen: SocketAddr) -> String {
-    door_url(grid.issuer.as_ref(), listen)
+/// Where the grid's own issuer answers for others.
+pub(crate) fn issuer_place(grid: &Grid) -> Option<&Place> {
+    match &grid.issuer {
+        GridIssuer::Embedded(place) => place.as_ref(),
+        GridIssuer::External(_) => None,
+    }
+}
+
+/// What the tokens of a grid that runs on this ground name as `iss`.
+pub(crate) fn issuer_url(grid: &Grid, ground: &Ground) -> Result<String, GridError> {
+    match &grid.issuer {
+        GridIssuer::Embedded(place) => Ok(door_url(place.as_ref(), ground.known_address("issuer")?)),
+        GridIssuer::External(issuer) => Ok(issuer.url.clone()),
+    }
 }
 
 /// Where a door with TLS answers.
@@ -162,7 +173,7 @@ pub(crate) fn catalog(
     (ground, user): (&Ground, &User),
     grid: &Grid,
     listen: SocketAddr,
-    (issuer_url, transfer_url): (&str, &str),
+    (issuer_url, client, transfer_url): (&str, &ClientDescription, &str),
 ) -> Result<CatalogConfig, GridError> {
     let folder = ground.folder("catalog")?;
     let (certificate, key) = identity_files(ground, "catalog", &host_of(None, listen))?;
@@ -184,9 +195,9 @@ pub(crate) fn catalog(
         },
         identity: None,
         tokens: TokensConfig {
-            token_url: Some(format!("{issuer_url}/token")),
-            client_id: Some(CLIENT_ID.to_owned()),
-            secret_file: Some(ground.secret_file.clone()),
+            token_url: client.token_url.clone(),
+            client_id: Some(client.id.clone()),
+            secret_file: Some(client.secret_file.clone()),
             file: None,
         },
         // The grid's client may log in with its tokens, and its user with the certificate.

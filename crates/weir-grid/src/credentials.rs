@@ -6,20 +6,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use weir_auth::client::TokenSource;
-use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_http::Client;
 use weir_model::{Grid, RseName};
 
 use crate::GridError;
-use crate::embedded::{start_issuer, token_sources};
 use crate::ground::Ground;
-use crate::runtime::not_started;
+use crate::issuer::TokenIssuer;
 
 /// How long a token of the grid's own issuer is good.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The credentials of a grid that does not run. Its issuer runs while this lives, at the address and with the keys that it had.
+/// The credentials of a grid that does not run. Its own issuer runs while this lives, at the address and with the keys that it had.
 pub struct GridCredentials {
-    issuer: weir_issuer::Running,
+    issuer: TokenIssuer,
     client: Client,
     tokens: BTreeMap<RseName, TokenSource>,
     // Last: the directory is free when everything else is gone.
@@ -38,12 +37,11 @@ impl GridCredentials {
     ///
     /// # Errors
     /// [`GridError`]; [`GridError::Taken`] while a grid runs on the directory.
-    pub fn open(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
+    pub async fn open(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
         let mut ground = Ground::lay(grid, dir)?;
-        let issuer = start_issuer(grid, &mut ground, TOKEN_LIFETIME)?;
-        let roots = TrustRoots::file(&ground.trust.file);
-        let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
-        let tokens = token_sources(grid, &ground, issuer.url(), &client)?;
+        let client = ground.client()?;
+        let issuer = TokenIssuer::start(grid, &mut ground, &client, TOKEN_LIFETIME).await?;
+        let tokens = issuer.storage_tokens(grid, &client)?;
         Ok(Self {
             issuer,
             client,
@@ -64,6 +62,6 @@ impl GridCredentials {
 
     /// Stops the issuer.
     pub async fn close(self) {
-        self.issuer.shutdown().await;
+        self.issuer.stop().await;
     }
 }

@@ -65,6 +65,9 @@ pub struct ProcessDescription {
 pub struct DoorDescription {
     /// Where it answers; without a slash at the end.
     pub url: String,
+    /// Whether it runs with the grid.
+    #[serde(default)]
+    pub kind: KindDescription,
 }
 
 /// The catalogue of the grid.
@@ -96,14 +99,22 @@ pub struct RseDescription {
     pub area: Option<PathBuf>,
 }
 
-/// Who runs a storage endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Who runs a storage endpoint or a service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KindDescription {
     /// This grid.
+    #[default]
     Embedded,
     /// Somebody else.
     External,
+}
+
+impl KindDescription {
+    /// Embedded or not.
+    pub(crate) fn of(is_embedded: bool) -> Self {
+        if is_embedded { Self::Embedded } else { Self::External }
+    }
 }
 
 /// Certificate authorities of the grid: its own and those of its external endpoints.
@@ -122,6 +133,9 @@ pub struct ClientDescription {
     pub id: String,
     /// File with the client secret, mode 0600.
     pub secret_file: PathBuf,
+    /// Where it gets tokens. A grid that an earlier version runs does not say: `/token` of its issuer.
+    #[serde(default)]
+    pub token_url: Option<String>,
 }
 
 /// A user with a certificate.
@@ -138,6 +152,12 @@ pub struct UserDescription {
 }
 
 impl GridDescription {
+    /// Where the client gets tokens.
+    pub fn token_url(&self) -> String {
+        let known = self.client.token_url.clone();
+        known.unwrap_or_else(|| format!("{}/token", self.issuer.url))
+    }
+
     /// Reads the description of the grid that runs on this directory.
     ///
     /// # Errors

@@ -16,15 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What the token of the token file may do: everything a user does with storage, nothing an operator does.
 const USER_SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ storage.stage:/";
 
-/// Kind of a door that is not ours.
-pub(crate) const EXTERNAL: &str = "external storage";
-
 /// How a door answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoorStatus {
     /// `issuer`, `transfer`, `catalog`, or the name of an RSE.
     pub door: String,
-    /// `issuer`, `transfer`, `catalog`, `storage`, or `external storage`.
+    /// `issuer`, `transfer`, `catalog` or `storage`; `external issuer`, `external transfer` or `external storage` if it does not run with
+    /// the grid.
     pub kind: &'static str,
     /// Where it was asked.
     pub url: String,
@@ -36,6 +34,13 @@ pub struct DoorStatus {
     pub error: Option<String>,
 }
 
+impl DoorStatus {
+    /// Whether it runs with the grid.
+    pub(crate) fn is_embedded(&self) -> bool {
+        !self.kind.starts_with("external")
+    }
+}
+
 /// Asks every door once, all at the same time; the answers come in the order issuer, transfer, catalogue, RSEs.
 ///
 /// # Errors
@@ -45,13 +50,13 @@ pub async fn knock(grid: &GridDescription) -> Result<Vec<DoorStatus>, GridError>
     let mut knocks = vec![
         (
             "issuer".to_owned(),
-            "issuer",
+            kind_of(grid.issuer.kind, "issuer", "external issuer"),
             Method::GET,
             format!("{}/.well-known/openid-configuration", grid.issuer.url),
         ),
         (
             "transfer".to_owned(),
-            "transfer",
+            kind_of(grid.transfer.kind, "transfer", "external transfer"),
             Method::GET,
             format!("{}/", grid.transfer.url),
         ),
@@ -61,10 +66,7 @@ pub async fn knock(grid: &GridDescription) -> Result<Vec<DoorStatus>, GridError>
         knocks.push(("catalog".to_owned(), "catalog", Method::GET, ping));
     }
     for rse in &grid.rses {
-        let kind = match rse.kind {
-            KindDescription::Embedded => "storage",
-            KindDescription::External => EXTERNAL,
-        };
+        let kind = kind_of(rse.kind, "storage", "external storage");
         knocks.push((rse.name.clone(), kind, Method::OPTIONS, format!("{}/", rse.url)));
     }
     let mut asked = Vec::new();
@@ -82,6 +84,13 @@ pub async fn knock(grid: &GridDescription) -> Result<Vec<DoorStatus>, GridError>
         }
     }
     Ok(doors)
+}
+
+fn kind_of(kind: KindDescription, embedded: &'static str, external: &'static str) -> &'static str {
+    match kind {
+        KindDescription::Embedded => embedded,
+        KindDescription::External => external,
+    }
 }
 
 async fn knock_once(client: &Client, door: String, kind: &'static str, method: Method, url: String) -> DoorStatus {
@@ -130,12 +139,7 @@ pub async fn renew_token_file(grid: &GridDescription) -> Result<Secret, GridErro
         path: grid.client.secret_file.clone(),
         source,
     })?;
-    let source = TokenSource::client_credentials(
-        client(grid)?,
-        format!("{}/token", grid.issuer.url),
-        &grid.client.id,
-        &secret,
-    );
+    let source = TokenSource::client_credentials(client(grid)?, grid.token_url(), &grid.client.id, &secret);
     let token = source
         .token(USER_SCOPES, &audiences(grid))
         .await

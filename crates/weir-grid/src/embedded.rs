@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use weir_auth::Secret;
 use weir_auth::client::TokenSource;
-use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_model::{Grid, Rse, RseKind, RseName, TokenFrom};
+use weir_http::{Client, Network};
+use weir_model::{Grid, Rse, RseKind, RseName};
 
 use crate::addresses::RSES_MAX;
 use crate::description::{
     CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
 };
 use crate::ground::Ground;
+use crate::issuer::{SERVICE_HOST, TokenIssuer};
 use crate::processes::{self, Processes, SiteProgram};
 use crate::runtime::{not_started, run_on, runtime};
 use crate::user::User;
@@ -28,9 +28,6 @@ const READY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause between two rounds of knocking.
 const KNOCK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The host of issuer and transfer service.
-const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// How an embedded grid is run.
 #[derive(Debug, Clone)]
@@ -63,7 +60,8 @@ pub struct EmbeddedGrid {
     services: Services,
     description: GridDescription,
     client: Client,
-    tokens: BTreeMap<RseName, TokenSource>,
+    tokens: Tokens,
+    transfer_audience: String,
     renewal: JoinHandle<()>,
     /// Watches the processes of the sites, if they have their own.
     watch: Option<JoinHandle<()>>,
@@ -80,6 +78,12 @@ impl fmt::Debug for EmbeddedGrid {
     }
 }
 
+/// Where tokens come from.
+struct Tokens {
+    storage: BTreeMap<RseName, TokenSource>,
+    transfer: TokenSource,
+}
+
 /// What runs, in the order in which it stops: who makes work before who does it.
 #[derive(Default)]
 struct Services {
@@ -88,7 +92,7 @@ struct Services {
     storages: Vec<weir_storage::Running>,
     /// The storages that do not run here.
     sites: Option<Processes>,
-    issuer: Option<weir_issuer::Running>,
+    issuer: Option<TokenIssuer>,
     /// Where the transfer service runs, and streams copies itself if neither storage can.
     transfer_runtime: Option<Runtime>,
     /// Where the storages run.
@@ -122,7 +126,7 @@ impl EmbeddedGrid {
         let mut services = Services::default();
         let started = services.start(grid, &mut ground, &options).await;
         let made = match started {
-            Ok(mut description) => make_ready(grid, &ground, &mut description, services.sites.as_mut())
+            Ok(mut description) => make_ready(grid, &ground, &mut description, &mut services)
                 .await
                 .map(|(client, tokens)| (description, client, tokens)),
             Err(error) => Err(error),
@@ -145,7 +149,9 @@ impl EmbeddedGrid {
             transfer = description.transfer.url,
             "the grid is ready"
         );
+        let audience = grid.transfer_service.as_ref().map(|service| service.audience.clone());
         Ok(Self {
+            transfer_audience: audience.unwrap_or_else(|| description.transfer.url.clone()),
             services,
             description,
             client,
@@ -174,7 +180,17 @@ impl EmbeddedGrid {
     /// Where tokens for the storage of an RSE come from: the grid's issuer, or what the grid file says of an external
     /// one. The audience to ask for is in the [`GridDescription`]. None if the grid has no such RSE.
     pub fn storage_tokens(&self, rse: &RseName) -> Option<&TokenSource> {
-        self.tokens.get(rse)
+        self.tokens.storage.get(rse)
+    }
+
+    /// Where tokens for the transfer service come from. The audience to ask for is [`Self::transfer_audience`].
+    pub fn transfer_tokens(&self) -> &TokenSource {
+        &self.tokens.transfer
+    }
+
+    /// The audience of tokens for the transfer service.
+    pub fn transfer_audience(&self) -> &str {
+        &self.transfer_audience
     }
 
     /// Stops what makes work first, then what it stands on: transfer service, storages, issuer. Work in hand may end
@@ -229,9 +245,11 @@ impl Services {
         ground: &mut Ground,
         options: &GridOptions,
     ) -> Result<GridDescription, GridError> {
-        let issuer = start_issuer(grid, ground, options.token_lifetime)?;
-        let issuer_url = issuer.url().to_owned();
-        self.issuer = Some(issuer);
+        let client = ground.client()?;
+        let issuer = TokenIssuer::start(grid, ground, &client, options.token_lifetime).await?;
+        let issuer = self.issuer.insert(issuer);
+        let issuer_url = issuer.url.clone();
+        let (issuer_door, issuer_client) = issuer.describe();
 
         let user = User::make(grid, ground)?;
         let listens = listen_of_each(grid, ground)?;
@@ -250,18 +268,16 @@ impl Services {
         let rses = grid.rses.iter().map(|rse| describe_rse(ground, rse, &listens));
         let rses = rses.collect::<Result<_, _>>()?;
 
-        let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
-        let config = configure::transfer((ground, &user), grid, listen, &issuer_url, &reach)?;
-        let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
-        let transfer = run_on(transfers, weir_fts::TransferService::start(config)).await;
-        let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
-        let transfer_url = transfer.url().to_owned();
-        self.transfer = Some(transfer);
+        let transfer = match &grid.transfer_service {
+            Some(external) => DoorDescription {
+                url: external.url.clone(),
+                kind: KindDescription::External,
+            },
+            None => self.start_transfer((ground, &user), grid, &issuer_url, &reach).await?,
+        };
         let catalog = if options.catalog {
-            Some(
-                self.start_catalog((ground, &user), grid, (&issuer_url, &transfer_url))
-                    .await?,
-            )
+            let urls = (issuer_url.as_str(), &issuer_client, transfer.url.as_str());
+            Some(self.start_catalog((ground, &user), grid, urls).await?)
         } else {
             None
         };
@@ -274,17 +290,34 @@ impl Services {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             processes: Vec::new(),
-            issuer: DoorDescription { url: issuer_url },
-            transfer: DoorDescription { url: transfer_url },
+            issuer: issuer_door,
+            transfer,
             catalog,
             rses,
             ca: ground.trust.clone(),
-            client: ClientDescription {
-                id: configure::CLIENT_ID.to_owned(),
-                secret_file: ground.secret_file.clone(),
-            },
+            client: issuer_client,
             user: Some(user.description),
             token_file: ground.dir.join("token"),
+        })
+    }
+
+    async fn start_transfer(
+        &mut self,
+        (ground, user): (&mut Ground, &User),
+        grid: &Grid,
+        issuer_url: &str,
+        reach: &[Network],
+    ) -> Result<DoorDescription, GridError> {
+        let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
+        let config = configure::transfer((ground, user), grid, listen, issuer_url, reach)?;
+        let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
+        let transfer = run_on(transfers, weir_fts::TransferService::start(config)).await;
+        let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
+        let url = transfer.url().to_owned();
+        self.transfer = Some(transfer);
+        Ok(DoorDescription {
+            url,
+            kind: KindDescription::Embedded,
         })
     }
 
@@ -292,10 +325,10 @@ impl Services {
         &mut self,
         (ground, user): (&mut Ground, &User),
         grid: &Grid,
-        urls: (&str, &str),
+        (issuer_url, client, transfer_url): (&str, &ClientDescription, &str),
     ) -> Result<CatalogDescription, GridError> {
         let listen = ground.addresses.choose("catalog", SERVICE_HOST)?;
-        let config = configure::catalog((ground, user), grid, listen, urls)?;
+        let config = configure::catalog((ground, user), grid, listen, (issuer_url, client, transfer_url))?;
         let password_file = config.root.password_file.clone();
         let catalog = weir_catalog::Catalog::start(config).await;
         let catalog = catalog.map_err(|error| not_started("the catalogue", error))?;
@@ -324,7 +357,7 @@ impl Services {
             site::stop_storages(runtime, std::mem::take(&mut self.storages)).await;
         }
         if let Some(issuer) = self.issuer.take() {
-            issuer.shutdown().await;
+            issuer.stop().await;
         }
     }
 }
@@ -341,41 +374,41 @@ impl Drop for Services {
     }
 }
 
-/// Starts the grid's own issuer.
-pub(crate) fn start_issuer(
-    grid: &Grid,
-    ground: &mut Ground,
-    lifetime: Duration,
-) -> Result<weir_issuer::Running, GridError> {
-    let place = grid.issuer.as_ref();
-    let listen = match place {
-        Some(place) => ground.addresses.place("issuer", place)?,
-        None => ground.addresses.choose("issuer", SERVICE_HOST)?,
-    };
-    let mut config = configure::issuer(ground, listen, lifetime)?;
-    config.url = configure::url_of(place, listen);
-    let identity = ground.identity("issuer", &configure::host_of(place, listen))?;
-    weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("issuer", error))
-}
-
 /// Waits until every door of ours answers, writes the token file and then the description.
 async fn make_ready(
     grid: &Grid,
     ground: &Ground,
     description: &mut GridDescription,
-    mut sites: Option<&mut Processes>,
-) -> Result<(Client, BTreeMap<RseName, TokenSource>), GridError> {
-    let roots = TrustRoots::file(&ground.trust.file);
-    let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
-    let tokens = token_sources(grid, ground, &description.issuer.url, &client)?;
-    wait_for_doors(description, sites.as_deref_mut()).await?;
-    if let Some(sites) = sites {
+    services: &mut Services,
+) -> Result<(Client, Tokens), GridError> {
+    let client = ground.client()?;
+    let issuer = services.issuer.as_ref().expect("it was started");
+    let tokens = Tokens {
+        storage: issuer.storage_tokens(grid, &client)?,
+        transfer: match grid
+            .transfer_service
+            .as_ref()
+            .and_then(|service| service.token_file.as_ref())
+        {
+            Some(file) => TokenSource::file(file),
+            None => issuer.tokens(&client),
+        },
+    };
+    wait_for_doors(description, services.sites.as_mut()).await?;
+    if let Some(sites) = &services.sites {
         description.processes = sites.describe();
     }
     if let Some(catalog) = &description.catalog {
         catalog::describe(grid, description, catalog, &client).await?;
     }
-    doors::renew_token_file(description).await?;
+    if let Err(error) = doors::renew_token_file(description).await {
+        // Another issuer may not give one token for everything; challenges ask for one at a time.
+        if description.issuer.kind == KindDescription::Embedded {
+            return Err(error);
+        }
+        let error = weir_auth::error_chain(&error);
+        tracing::warn!(error, "the issuer gives no token for all doors: there is no token file");
+    }
     description.write(&ground.dir)?;
     tracing::debug!(path = %ground.dir.join(FILE_NAME).display(), "described the grid");
     Ok((client, tokens))
@@ -388,7 +421,7 @@ async fn wait_for_doors(description: &GridDescription, mut sites: Option<&mut Pr
             return Err(error);
         }
         let doors = doors::knock(description).await?;
-        let closed = doors.into_iter().find(|door| !door.up && door.kind != doors::EXTERNAL);
+        let closed = doors.into_iter().find(|door| !door.up && door.is_embedded());
         match closed {
             None => return Ok(()),
             Some(door) if tokio::time::Instant::now() > deadline => {
@@ -401,52 +434,6 @@ async fn wait_for_doors(description: &GridDescription, mut sites: Option<&mut Pr
             Some(_) => tokio::time::sleep(KNOCK_INTERVAL).await,
         }
     }
-}
-
-/// Where tokens for each RSE come from; `issuer` is the URL of the grid's own.
-pub(crate) fn token_sources(
-    grid: &Grid,
-    ground: &Ground,
-    issuer: &str,
-    client: &Client,
-) -> Result<BTreeMap<RseName, TokenSource>, GridError> {
-    let token_url = format!("{issuer}/token");
-    let own = TokenSource::client_credentials(client.clone(), token_url, configure::CLIENT_ID, &ground.secret);
-    let source_of = |rse: &Rse| match &rse.kind {
-        RseKind::Embedded { .. }
-        | RseKind::External {
-            token: TokenFrom::Grid, ..
-        } => Ok(own.clone()),
-        RseKind::External {
-            token: TokenFrom::File(path),
-            ..
-        } => Ok(TokenSource::file(path)),
-        RseKind::External {
-            token:
-                TokenFrom::Issuer {
-                    token_url,
-                    client_id,
-                    secret_file,
-                    ..
-                },
-            ..
-        } => {
-            let secret = Secret::read(secret_file).map_err(|source| GridError::Access {
-                path: secret_file.clone(),
-                source,
-            })?;
-            Ok(TokenSource::client_credentials(
-                client.clone(),
-                token_url,
-                client_id,
-                &secret,
-            ))
-        }
-    };
-    grid.rses
-        .iter()
-        .map(|rse| Ok((rse.name.clone(), source_of(rse)?)))
-        .collect()
 }
 
 /// Renews the token file at each half of a token's life, so that tools which read it never find an old one.

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weir_auth::ca::{CaError, CertificateAuthority, Identity, San, hashed_directory};
 use weir_auth::{Secret, files};
-use weir_model::{Grid, RseKind, TokenFrom};
+use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_model::{Grid, GridIssuer, RseKind, TokenFrom};
 
 use crate::addresses::Addresses;
 use crate::lock::{self, DirectoryLock};
@@ -107,6 +108,15 @@ impl Ground {
             .map_err(|error| certificate_error(door, error))
     }
 
+    /// A client that trusts whom the grid trusts.
+    pub(crate) fn client(&self) -> Result<Client, GridError> {
+        let roots = TrustRoots::file(&self.trust.file);
+        Client::new(ClientConfig::new(roots)).map_err(|source| GridError::Start {
+            door: "a client".to_owned(),
+            source: source.into(),
+        })
+    }
+
     /// A file with a password of the grid, made if it is missing.
     pub(crate) fn password(&self, name: &str) -> Result<PathBuf, GridError> {
         let file = self.dir.join(name);
@@ -176,7 +186,13 @@ fn authority(folder: &Path) -> Result<CertificateAuthority, GridError> {
 /// Puts together whom the grid's services and clients trust: our authority, and whoever vouches for what is external.
 fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result<CaDescription, GridError> {
     let mut sources = vec![authority.file()];
-    for ca in grid.rses.iter().flat_map(|rse| external_authorities(&rse.kind)) {
+    let of_storages = grid.rses.iter().flat_map(|rse| external_authorities(&rse.kind));
+    let of_service = grid.transfer_service.iter().map(|service| service.ca.clone());
+    let of_issuer = match &grid.issuer {
+        GridIssuer::External(issuer) => Some(issuer.ca.clone()),
+        GridIssuer::Embedded(_) => None,
+    };
+    for ca in of_storages.chain(of_service).chain(of_issuer) {
         match ca {
             Some(file) => sources.push(file),
             None => sources.extend(SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists())),

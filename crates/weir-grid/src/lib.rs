@@ -33,6 +33,7 @@ mod doors;
 mod embedded;
 mod error;
 mod ground;
+mod issuer;
 mod lock;
 mod processes;
 mod reach;

@@ -42,7 +42,7 @@ impl SiteStorages {
         }
         let ground = Ground::enter(grid, dir, site.as_str())?;
         let user = User::known(grid, &ground);
-        let issuer_url = configure::issuer_url(grid, ground.known_address("issuer")?);
+        let issuer_url = configure::issuer_url(grid, &ground)?;
         let mut addresses = Vec::new();
         for rse in grid.rses.iter().filter(|rse| rse.kind.is_embedded()) {
             addresses.push(ground.known_address(rse.name.as_str())?.ip());

@@ -10,6 +10,7 @@ use crate::file::{Document, Problem};
 use crate::grid_file;
 use crate::names::{GridName, RseName, SiteName, VoName};
 use crate::place::Place;
+use crate::services::{ExternalTransfer, GridIssuer};
 
 /// A valid grid, as a grid file describes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,12 +26,14 @@ pub struct Grid {
     /// The folder of the certificate authority that signs the grid's certificates, made if it is not there; without it a
     /// grid makes one of its own. Storage that runs elsewhere has to trust it before it can read from the grid.
     pub authority: Option<PathBuf>,
-    /// Where the grid's own issuer answers; on the loopback address if absent. Storage that runs elsewhere and trusts it has to reach it.
-    pub issuer: Option<Place>,
+    /// Who gives the grid's tokens.
+    pub issuer: GridIssuer,
     /// Networks of private addresses to which storages and transfer service may connect, beside the addresses of the RSEs:
     /// `address/prefix`, or an address alone.
     pub reach: Vec<String>,
-    /// Limits of the transfer service.
+    /// The transfer service, if it does not start with the grid.
+    pub transfer_service: Option<ExternalTransfer>,
+    /// Limits of the transfer service. One that runs elsewhere has its own, which are told here for simulations and plans.
     pub transfer: TransferLimits,
     /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].
     pub storage: StorageDefaults,
@@ -98,6 +101,9 @@ pub enum RseKind {
         ca: Option<PathBuf>,
         /// How the grid gets a token for it.
         token: TokenFrom,
+        /// The path at which the scopes of tokens begin there, with a slash before and none at the end (empty for the root); that of
+        /// `url` if absent. `url` is at it or below.
+        base_path: Option<String>,
     },
 }
 

@@ -28,9 +28,11 @@ mod grid;
 mod grid_file;
 mod names;
 mod place;
+mod services;
 
 pub use file::Problem;
 pub use grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
 pub use place::Place;
+pub use services::{ExternalIssuer, ExternalTransfer, GridIssuer};

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_model::file::{Key, Table};
-use weir_model::{Durability, GRID_TABLES, Grid, Link, Place, RseKind, RseName, TokenFrom};
+use weir_model::{
+    Durability, ExternalIssuer, ExternalTransfer, GRID_TABLES, Grid, GridIssuer, Link, Place, RseKind, RseName,
+    TokenFrom,
+};
 use weir_units::{Algorithm, Bytes};
 
 const FULL: &str = r#"
@@ -55,8 +58,60 @@ token_file = "/run/token"
 [[rse]]
 name = "IN2P3"
 url = "https://ccdavrw.example.org"
+base_path = "/"
 token_issuer = { token_url = "https://iam.example.org/token", client_id = "weir", secret_file = "secret", ca = "i.pem" }
 "#;
+
+/// A run would ask the wrong service, or submit to one with a token for another.
+#[test]
+fn services_that_run_elsewhere() {
+    let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[issuer]\nurl = \"https://iam.example.org/\"\nclient_id = \"weir\"\n\
+                secret_file = \"secret\"\nca = \"i.pem\"\n[transfer]\nurl = \"https://fts.example.org:8446/\"\nca = \"f.pem\"\nretries = 5\n";
+    let grid = Grid::parse(text, Path::new("grids/elsewhere.toml")).unwrap();
+    let issuer = ExternalIssuer {
+        url: "https://iam.example.org/".to_owned(),
+        client_id: "weir".to_owned(),
+        secret_file: "grids/secret".into(),
+        ca: Some("grids/i.pem".into()),
+    };
+    assert_eq!(grid.issuer, GridIssuer::External(issuer));
+    let service = ExternalTransfer {
+        url: "https://fts.example.org:8446".to_owned(),
+        ca: Some("grids/f.pem".into()),
+        audience: "https://fts.example.org:8446".to_owned(),
+        token_file: None,
+    };
+    assert_eq!(grid.transfer_service, Some(service));
+    assert_eq!(grid.transfer.retries, 5);
+    let again = Grid::parse(&grid.to_toml().to_string(), Path::new("again.toml")).unwrap();
+    assert_eq!(again, grid);
+
+    for (from, to, part) in [
+        ("client_id = \"weir\"\n", "", "add client_id"),
+        ("secret_file = \"secret\"\n", "", "add secret_file"),
+        (
+            "[issuer]\n",
+            "[issuer]\nhost = \"h.example.org\"\n",
+            "is for the grid's own issuer",
+        ),
+        ("https://iam", "http://iam", "the scheme is http"),
+        (
+            "url = \"https://iam.example.org/\"\n",
+            "",
+            "is for an issuer that runs elsewhere",
+        ),
+        ("https://fts", "http://fts", "the scheme is http"),
+        (
+            "url = \"https://fts.example.org:8446/\"\n",
+            "",
+            "is for a transfer service that runs elsewhere",
+        ),
+    ] {
+        let problems = Grid::parse(&text.replacen(from, to, 1), Path::new("g.toml")).unwrap_err();
+        let told = problems.iter().map(ToString::to_string).collect::<String>();
+        assert!(told.contains(part), "{from} -> {to}: {told}");
+    }
+}
 
 /// A key would be read into the wrong field, a default lost, or a path joined wrongly.
 #[test]
@@ -65,7 +120,9 @@ fn a_full_file() {
     assert_eq!((grid.name.as_str(), grid.vo.as_str()), ("mixed", "juno"));
     assert_eq!(grid.authority.as_deref(), Some(Path::new("grids/ca")));
     assert_eq!(grid.reach, ["10.9.0.0/16", "fd00::5"]);
-    let issuer = grid.issuer.as_ref().unwrap();
+    let GridIssuer::Embedded(Some(issuer)) = &grid.issuer else {
+        panic!("{:?}", grid.issuer);
+    };
     assert_eq!(
         (issuer.listen.to_string(), issuer.port, issuer.host.as_str()),
         ("192.0.2.7".to_owned(), None, "192.0.2.7")
@@ -113,6 +170,7 @@ fn a_full_file() {
             url: "https://127.0.0.1:1094/data".into(),
             ca: Some("grids/certs/ca.pem".into()),
             token: TokenFrom::File("/run/token".into()),
+            base_path: None,
         }
     );
     let token = TokenFrom::Issuer {
@@ -126,7 +184,8 @@ fn a_full_file() {
         RseKind::External {
             url: "https://ccdavrw.example.org".into(),
             ca: None,
-            token
+            token,
+            base_path: Some(String::new()),
         }
     );
 }
@@ -189,7 +248,7 @@ fn every_fault_names_line_key_and_remedy() {
     after(
         "colour = 1",
         "g.toml:4: rse.colour: unknown key; known here: name, site, quota, durability, checksums, read_only, listen, \
-         host, url, ca, token_file, token_issuer",
+         host, url, ca, token_file, base_path, token_issuer",
     );
     after(
         "listen = \"0.0.0.0:8443\"",
@@ -441,10 +500,15 @@ fn every_listed_key_is_read() {
         };
         match table.title {
             "The grid" => line,
-            "[[rse]]" if ["ca", "token_file", "token_issuer"].contains(&key.name) => {
+            "[[rse]]" if ["ca", "token_file", "token_issuer", "base_path"].contains(&key.name) => {
                 format!("[[rse]]\nname = \"A\"\nurl = \"https://h\"\n{line}")
             }
             "[rse.token_issuer]" => format!("[[rse]]\nname = \"A\"\nurl = \"https://h\"\n[rse.token_issuer]\n{line}"),
+            "[issuer]" | "[transfer]"
+                if ["client_id", "secret_file", "ca", "audience", "token_file"].contains(&key.name) =>
+            {
+                format!("{}\nurl = \"https://h\"\n{line}", table.title)
+            }
             title => format!(
                 "{title}\n{}{line}",
                 if title.starts_with("[[") {

@@ -55,6 +55,10 @@ impl Scripted {
 }
 
 impl InjectionDoor for Scripted {
+    async fn known_as(&self) -> Result<String, InjectionError> {
+        Ok("a script".to_owned())
+    }
+
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
         if let Some(error) = self.refusals.lock().unwrap().pop_front() {
             return Err(error);
@@ -113,6 +117,7 @@ pub(crate) fn door(name: &str) -> StorageDoor {
         name: name.to_owned(),
         url: format!("https://{name}.invalid:1"),
         audience: String::new(),
+        scope_prefix: String::new(),
         embedded: true,
         quota: Some(1_000),
         directory: "/weir/test".to_owned(),

@@ -25,6 +25,8 @@ pub(crate) fn copies(plan: &Plan, doors: &[StorageDoor], most: usize) -> (Vec<Co
         .enumerate()
         .map(|(at, door)| (door.name.as_str(), at))
         .collect();
+    // A transfer service that runs elsewhere has to reach the grid's own storages, too.
+    let is_served_elsewhere = plan.grid.transfer_service.is_some();
     let mut all: BTreeSet<Copy> = BTreeSet::new();
     let mut add = |link: &Link, mode: Option<Mode>| {
         let ends = (
@@ -32,7 +34,7 @@ pub(crate) fn copies(plan: &Plan, doors: &[StorageDoor], most: usize) -> (Vec<Co
             numbers.get(link.destination.as_str()),
         );
         if let (Some(&source), Some(&destination)) = ends
-            && !(doors[source].embedded && doors[destination].embedded)
+            && (is_served_elsewhere || !(doors[source].embedded && doors[destination].embedded))
         {
             all.insert(Copy {
                 source,

@@ -96,7 +96,7 @@ pub(super) async fn check(
     // A clock that is off may be the cause of what fails next, which should be seen too.
     let has_failed = |check: &Check| check.outcome.has_failed() && check.name != "clock";
     if !checks.iter().any(has_failed) {
-        let (more, _is_written) = work_at(door, file, needed, Some(made), deadline).await;
+        let (more, _is_written) = Box::pin(work_at(door, file, needed, Some(made), deadline)).await;
         checks.extend(more);
     }
     SiteChecks {

@@ -62,6 +62,17 @@ pub(super) async fn check<D: InjectionDoor>(
     }
 }
 
+/// A copy that was not tried.
+pub(super) fn skipped<D>(ground: &Ground<'_, D>, copy: Copy, why: &str) -> CopyCheck {
+    CopyCheck {
+        source: ground.doors[copy.source].name.clone(),
+        destination: ground.doors[copy.destination].name.clone(),
+        mode: copy.mode.map(weir_plan::Mode::as_str),
+        outcome: Outcome::Skipped { why: why.to_owned() },
+        took_s: 0.0,
+    }
+}
+
 async fn try_copy<D: InjectionDoor>(
     ground: &Ground<'_, D>,
     id: u64,

@@ -1,4 +1,4 @@
-//! Looks at every storage that a plan uses before anything begins: whether it can be reached, trusts and is trusted, takes a file, gives
+//! Looks at every storage that a plan uses, and at the transfer service if it runs elsewhere, before anything begins: whether it can be reached, trusts and is trusted, takes a file, gives
 //! it back, is read from and written to by the other storages as the plan needs, and deletes.
 //!
 //! Storage that starts with the grid is tried only as the other end of a link to one that does not. Everything is written below the run's
@@ -8,6 +8,7 @@ mod choice;
 mod endpoint;
 mod links;
 mod probe;
+mod service;
 
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,7 @@ pub struct Check {
 /// A storage that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SiteChecks {
-    /// The RSE.
+    /// The RSE, or `transfer service`.
     pub rse: String,
     /// Its base.
     pub url: String,
@@ -122,7 +123,7 @@ pub struct CopyCheck {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SitesReport {
-    /// Every storage that is not the embedded grid's, and those of the grid that take part in a copy with one.
+    /// The transfer service if it is not the embedded grid's, every storage that is not, and those of the grid that take part in a copy with one.
     pub sites: Vec<SiteChecks>,
     /// Copies between them.
     pub copies: Vec<CopyCheck>,
@@ -171,7 +172,7 @@ impl SitesReport {
     }
 }
 
-/// Looks at the storages of a plan, for `limit` at most; `None` if all of them start with the grid.
+/// Looks at the storages and the transfer service of a plan, for `limit` at most; `None` if all of them start with the grid.
 pub(crate) async fn check<D: InjectionDoor>(
     plan: &Plan,
     ground: &Ground<'_, D>,
@@ -180,9 +181,18 @@ pub(crate) async fn check<D: InjectionDoor>(
     let begun = Instant::now();
     let deadline = tokio::time::Instant::now() + limit;
     let doors = ground.doors;
-    if doors.iter().all(|door| door.embedded) {
+    let service = plan.grid.transfer_service.as_ref();
+    if service.is_none() && doors.iter().all(|door| door.embedded) {
         return None;
     }
+    let service = match (service, doors.first()) {
+        (Some(service), Some(door)) => {
+            Some(Box::pin(service::check(service, ground.transfer, &door.client, deadline)).await)
+        }
+        _ => None,
+    };
+    let is_served = |service: &SiteChecks| !service.checks.iter().any(|check| check.outcome.has_failed());
+    let served = service.as_ref().is_none_or(is_served);
     let (copies, copies_left_out) = choice::copies(plan, doors, COPIES_MAX);
     let needs = choice::needs(plan, doors);
     let takes_part = |number: usize| {
@@ -217,7 +227,13 @@ pub(crate) async fn check<D: InjectionDoor>(
     let one = |(id, copy): (usize, &choice::Copy)| {
         let copy = *copy;
         let ready = &ready;
-        async move { links::check(plan, ground, id as u64, copy, ready, deadline).await }
+        async move {
+            if served {
+                links::check(plan, ground, id as u64, copy, ready, deadline).await
+            } else {
+                links::skipped(ground, copy, "the transfer service cannot be used")
+            }
+        }
     };
     let copies = futures_util::stream::iter(copies.iter().enumerate().map(one)).buffered(COPIES_AT_ONCE);
     let copies: Vec<CopyCheck> = copies.collect().await;
@@ -234,7 +250,10 @@ pub(crate) async fn check<D: InjectionDoor>(
         }
     }
     Some(SitesReport {
-        sites: sites.into_iter().map(|(_, site)| site).collect(),
+        sites: service
+            .into_iter()
+            .chain(sites.into_iter().map(|(_, site)| site))
+            .collect(),
         copies,
         copies_left_out,
         took_s: begun.elapsed().as_secs_f64(),

@@ -146,6 +146,7 @@ fn door(url: &str, asking: &Asking) -> StorageDoor {
     StorageDoor {
         name: "it".to_owned(),
         audience: weir_grid::origin(&url).to_owned(),
+        scope_prefix: String::new(),
         embedded: false,
         quota: None,
         directory: format!("/weir-probe-{:08x}", uuid::Uuid::new_v4().as_fields().0),

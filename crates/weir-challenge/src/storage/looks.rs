@@ -64,7 +64,7 @@ impl StorageDoor {
 
     /// The same with a token for this path, which need not be below the run's directory.
     pub(crate) async fn list_above(&self, path: &str) -> Result<Option<Vec<Entry>>, StorageError> {
-        let token = self.token(&format!("storage.read:{path}")).await?;
+        let token = self.token(&format!("storage.read:{}", self.scope_of(path))).await?;
         self.propfind(path, "1", &token).await
     }
 

@@ -36,7 +36,7 @@ pub const GRID: Table = Table {
             "issuer",
             "`[issuer]`",
             "on the loopback address",
-            "Where the grid's own issuer answers.",
+            "Where the grid's own issuer answers, or which other issuer gives the grid's tokens.",
         ),
         Key::new(
             "storage",
@@ -48,7 +48,7 @@ pub const GRID: Table = Table {
             "transfer",
             "`[transfer]`",
             "as below",
-            "Limits of the transfer service.",
+            "Limits of the transfer service, or which other transfer service moves the files.",
         ),
         Key::new(
             "broker",
@@ -122,6 +122,13 @@ pub(super) const RSE: Table = Table {
             "External: a file that holds the token; read anew when needed.",
         ),
         Key::new(
+            "base_path",
+            "path",
+            "that of `url`",
+            "External: the path at which the scopes of tokens begin there, if `url` lies below it: `base_path` of an issuer in SciTokens and XRootD, \
+             `oidc_base_path` in Rucio, the prefix of an area of Weir's.",
+        ),
+        Key::new(
             "token_issuer",
             "`[rse.token_issuer]`",
             "none",
@@ -184,6 +191,31 @@ pub(super) const ISSUER: Table = Table {
             HOST_DEFAULT,
             "The name or address by which storage elsewhere reaches it, to verify the tokens that it gives.",
         ),
+        Key::new(
+            "url",
+            "URL",
+            "none",
+            "Another issuer in place of the grid's own: what its tokens name as `iss`. Every storage of the grid, and the transfer service, must \
+             trust it. Its discovery document names the token endpoint.",
+        ),
+        Key::new(
+            "client_id",
+            "text",
+            "required with `url`",
+            "The client that asks the other issuer, by client credentials.",
+        ),
+        Key::new(
+            "secret_file",
+            "path",
+            "required with `url`",
+            "The file that holds the client's secret.",
+        ),
+        Key::new(
+            "ca",
+            "path",
+            "the system's",
+            "The certificates that vouch for the other issuer, in PEM.",
+        ),
     ],
 };
 
@@ -215,6 +247,31 @@ pub(super) const STORAGE: Table = Table {
 pub(super) const TRANSFER: Table = Table {
     title: "[transfer]",
     keys: &[
+        Key::new(
+            "url",
+            "URL",
+            "none",
+            "Another transfer service in place of the grid's own: one of Weir's, or an FTS3. The limits below are then not set there; they tell \
+             plans and simulations which ones it has.",
+        ),
+        Key::new(
+            "ca",
+            "path",
+            "the system's",
+            "With `url`: the certificates that vouch for it, in PEM.",
+        ),
+        Key::new(
+            "audience",
+            "text",
+            "`url`",
+            "With `url`: the audience of the tokens for it.",
+        ),
+        Key::new(
+            "token_file",
+            "path",
+            "none",
+            "With `url`: a file that holds the token for it; read anew when needed. Without it the grid's issuer gives one with the scope `fts`.",
+        ),
         Key::new(
             "max_active_per_rse_in",
             "number",

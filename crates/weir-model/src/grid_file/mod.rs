@@ -3,6 +3,7 @@
 mod keys;
 mod place;
 mod read;
+mod services;
 mod url;
 mod write;
 

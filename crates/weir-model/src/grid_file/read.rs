@@ -7,10 +7,11 @@ use toml::de::DeValue;
 use weir_units::{Algorithm, Bytes};
 
 use super::keys::{BROKER, GRID, ISSUER, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
-use super::{place, url};
+use super::{place, services, url};
 use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_of};
 use crate::grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 use crate::names::{GridName, RseName, SiteName, VoName, variable};
+use crate::services::GridIssuer;
 
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
 const EMBEDDED_MAX: usize = 250;
@@ -19,7 +20,7 @@ const EMBEDDED_MAX: usize = 250;
 const EMBEDDED_ONLY: [&str; 6] = ["quota", "durability", "checksums", "read_only", "listen", "host"];
 
 /// Keys that make sense only where the storage runs elsewhere.
-const EXTERNAL_ONLY: [&str; 3] = ["ca", "token_file", "token_issuer"];
+const EXTERNAL_ONLY: [&str; 4] = ["ca", "token_file", "token_issuer", "base_path"];
 
 pub(crate) fn parse(document: &Document) -> Result<Grid, Vec<Problem>> {
     document.parse(&GRID, grid)
@@ -33,10 +34,12 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         .table("storage", &STORAGE)
         .map_or_else(StorageDefaults::default, |table| storage(&table));
     let reach = place::networks(section);
-    let issuer = section.table("issuer", &ISSUER).map(|table| place::read(&table));
-    let transfer = section
-        .table("transfer", &TRANSFER)
-        .map_or_else(TransferLimits::default, |table| transfer(&table));
+    let issuer = section
+        .table("issuer", &ISSUER)
+        .map_or(Some(GridIssuer::Embedded(None)), |table| services::issuer(&table));
+    let transfer = section.table("transfer", &TRANSFER);
+    let transfer_service = transfer.as_ref().map_or(Ok(None), services::transfer);
+    let transfer = transfer.map_or_else(TransferLimits::default, |table| transfer_limits(&table));
     let broker = section.table("broker", &BROKER).map(|table| broker(&table));
     let mut sites = Sites::read(section);
     let rses = rses(section, &storage, &mut sites);
@@ -47,10 +50,8 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         rses: rses?,
         authority,
         reach,
-        issuer: match issuer {
-            Some(read) => read.ok()?,
-            None => None,
-        },
+        issuer: issuer?,
+        transfer_service: transfer_service.ok()?,
         transfer,
         storage,
         broker: match broker {
@@ -205,7 +206,17 @@ fn external(table: &Section<'_>) -> Option<RseKind> {
     let ca = table.file("ca");
     let token = token(table);
     let Https(url) = table.optional("url")?;
-    Some(RseKind::External { url, ca, token: token? })
+    let below = |base: &String| url::is_below(base, &url);
+    let base_path: Option<String> = table.checked("base_path", below);
+    if table.has("base_path") && base_path.is_none() {
+        return None;
+    }
+    Some(RseKind::External {
+        base_path: base_path.map(|base| base.trim_end_matches('/').to_owned()),
+        url,
+        ca,
+        token: token?,
+    })
 }
 
 fn token(table: &Section<'_>) -> Option<TokenFrom> {
@@ -292,7 +303,7 @@ fn broker(table: &Section<'_>) -> Option<Broker> {
     })
 }
 
-fn transfer(table: &Section<'_>) -> TransferLimits {
+fn transfer_limits(table: &Section<'_>) -> TransferLimits {
     let defaults = TransferLimits::default();
     let few = |retries: &u32| match retries {
         0..=100 => Ok(()),

@@ -51,6 +51,29 @@ pub(super) fn https(url: &str) -> Result<String, Refusal> {
     Ok(url.trim_end_matches('/').to_owned())
 }
 
+/// Accepts the path of a URL, or one above it.
+pub(super) fn is_below(base: &str, url: &str) -> Result<(), Refusal> {
+    let path = path_of(url);
+    let above = base.trim_end_matches('/');
+    let is_above = path
+        .strip_prefix(above)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if base.starts_with('/') && is_above {
+        return Ok(());
+    }
+    let message = format!("\"{base}\" is neither the path of the url, {path}/, nor above it");
+    Err(Refusal::new(
+        message,
+        "write the path at which the storage lets the scopes of the issuer begin, such as \"/\"",
+    ))
+}
+
+/// The path of a URL, without a slash at the end.
+fn path_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find('/').map_or("", |at| rest[at..].trim_end_matches('/'))
+}
+
 fn split_port(authority: &str) -> (&str, Option<&str>) {
     let address_end = authority.rfind(']').map_or(0, |at| at + 1);
     match authority[address_end..].find(':') {

@@ -8,6 +8,7 @@ use weir_units::{Algorithm, duration};
 
 use crate::grid::{Broker, Grid, Rse, RseKind, TokenFrom};
 use crate::place::Place;
+use crate::services::GridIssuer;
 
 pub(crate) fn to_toml(grid: &Grid) -> Table {
     let mut table = Table::new();
@@ -35,6 +36,12 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
     storage.insert("checksums".to_owned(), algorithms(&grid.storage.checksums));
     table.insert("storage".to_owned(), Value::Table(storage));
     let mut transfer = Table::new();
+    if let Some(service) = &grid.transfer_service {
+        put(&mut transfer, "url", service.url.as_str());
+        put_path(&mut transfer, "ca", service.ca.as_deref());
+        put(&mut transfer, "audience", service.audience.as_str());
+        put_path(&mut transfer, "token_file", service.token_file.as_deref());
+    }
     for (key, number) in [
         ("max_active_per_rse_in", grid.transfer.max_active_per_rse_in),
         ("max_active_per_rse_out", grid.transfer.max_active_per_rse_out),
@@ -49,13 +56,25 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
         duration::format(grid.transfer.retry_delay),
     );
     table.insert("transfer".to_owned(), Value::Table(transfer));
-    if grid.issuer.is_some() {
-        let mut issuer = Table::new();
-        put_place(&mut issuer, grid.issuer.as_ref());
-        table.insert("issuer".to_owned(), Value::Table(issuer));
+    if grid.issuer != GridIssuer::Embedded(None) {
+        table.insert("issuer".to_owned(), Value::Table(issuer(&grid.issuer)));
     }
     if let Some(told) = &grid.broker {
         table.insert("broker".to_owned(), Value::Table(broker(told)));
+    }
+    table
+}
+
+fn issuer(issuer: &GridIssuer) -> Table {
+    let mut table = Table::new();
+    match issuer {
+        GridIssuer::Embedded(place) => put_place(&mut table, place.as_ref()),
+        GridIssuer::External(external) => {
+            put(&mut table, "url", external.url.as_str());
+            put(&mut table, "client_id", external.client_id.as_str());
+            put_path(&mut table, "secret_file", Some(&external.secret_file));
+            put_path(&mut table, "ca", external.ca.as_deref());
+        }
     }
     table
 }
@@ -90,8 +109,16 @@ fn rse(rse: &Rse) -> Table {
             put(&mut table, "durability", durability.as_str());
             put_place(&mut table, place.as_ref());
         }
-        RseKind::External { url, ca, token } => {
+        RseKind::External {
+            url,
+            ca,
+            token,
+            base_path,
+        } => {
             put(&mut table, "url", url.as_str());
+            if let Some(base) = base_path {
+                put(&mut table, "base_path", format!("{base}/"));
+            }
             put_path(&mut table, "ca", ca.as_deref());
             match token {
                 TokenFrom::Grid => {}

@@ -1,0 +1,205 @@
+//! A challenge whose transfer service and issuer run elsewhere: another Weir's, and one that tells no more than an FTS3.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+use weir_auth::ca::{CertificateAuthority, San, write_identity};
+use weir_tests::{
+    Daemon, Run, Services, StorageSettings, free_port, run, visible_files, wait_for, weir_binary, write_private,
+};
+
+fn weir_in(folder: &Path, arguments: &[&str]) -> Result<Run> {
+    run(Command::new(weir_binary()).args(arguments).current_dir(folder))
+}
+
+/// Operators' services, the issuer of which knows a client for challenges.
+fn services() -> Result<Services> {
+    let mut services = Services::start(&["ALPHA", "BETA"].map(StorageSettings::new), "")?;
+    services.reconfigure_issuer(
+        "[[client]]\nid = \"challenge\"\nsecret_file = \"client.secret\"\naudiences = [\"*\"]\n\
+         scopes = [\"fts\", \"storage.read:/\", \"storage.create:/\", \"storage.modify:/\"]\n",
+    )?;
+    Ok(services)
+}
+
+/// A challenge between both storages and one that starts with its grid.
+fn challenge(services: &Services, transfer: &str) -> String {
+    let ca = services.file("authority/ca.pem");
+    let ca = ca.display();
+    let external = |name: &str| {
+        let url = &services.storage(name).url;
+        format!("[[grid.rse]]\nname = \"{name}\"\nurl = \"{url}/test\"\nca = \"{ca}\"\nbase_path = \"/\"\n")
+    };
+    format!(
+        "name = \"elsewhere\"\n[phases]\nramp = \"1 s\"\nhold = \"3 s\"\n[grid]\nname = \"elsewhere\"\nauthority = \"{authority}\"\n\
+         [grid.storage]\nquota = \"1 GB\"\ndurability = \"cache\"\n{alpha}{beta}[[grid.rse]]\nname = \"HERE\"\n\
+         [grid.issuer]\nurl = \"{issuer}\"\nclient_id = \"challenge\"\nsecret_file = \"{secret}\"\nca = \"{ca}\"\n\
+         [grid.transfer]\nca = \"{ca}\"\n{transfer}\n\
+         [[workload]]\nkind = \"rates\"\nfile_size_min = \"500 kB\"\nfile_size_max = \"500 kB\"\nrates = [\
+         {{ source = \"ALPHA\", destination = \"BETA\", rate = \"8 Mb/s\" }}, {{ source = \"HERE\", destination = \"ALPHA\", rate = \"8 Mb/s\" }}, \
+         {{ source = \"BETA\", destination = \"HERE\", rate = \"8 Mb/s\" }}]\n\
+         [[threshold]]\ntotal = true\nmetric = \"failed\"\nmax = 0\n",
+        authority = services.file("authority").display(),
+        alpha = external("ALPHA"),
+        beta = external("BETA"),
+        issuer = services.issuer(),
+        secret = services.file("client.secret").display(),
+    )
+}
+
+/// The report and the rows of the one run in a folder.
+fn results(folder: &Path) -> (Value, Vec<csv::StringRecord>, csv::StringRecord) {
+    let out = fs::read_dir(folder.join("runs"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let report = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    let mut rows = csv::Reader::from_path(out.join("transfers.csv")).unwrap();
+    let header = rows.headers().unwrap().clone();
+    (report, rows.records().map(Result::unwrap).collect(), header)
+}
+
+fn finished(report: &Value) -> u64 {
+    report["totals"]["finished"].as_u64().unwrap()
+}
+
+#[test]
+fn another_transfer_service_and_issuer_move_the_files() -> Result<()> {
+    // Wrong: a laboratory that has its services must let Weir bring a second set, and measures that.
+    let services = services()?;
+    let folder = tempfile::tempdir()?;
+    let text = challenge(&services, &format!("url = \"{}\"", services.transfer.url));
+    fs::write(folder.path().join("c.toml"), text)?;
+    let checked = weir_in(folder.path(), &["challenge", "check", "c.toml", "--sites"])?.expect_ok()?;
+    for part in [
+        "✓ transfer service",
+        "it knows the run as",
+        "3 of 3 copies that were tried work",
+    ] {
+        assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
+    }
+    let ran = weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"])?.expect_ok()?;
+    let (issuer, transfer) = (services.issuer(), &services.transfer.url);
+    let starts = format!("one storage endpoint on loopback addresses; uses {issuer}, {transfer}");
+    assert!(ran.stdout.contains(&starts), "{starts}: {}", ran.stdout);
+    let (report, ..) = results(folder.path());
+    assert!(
+        finished(&report) > 10 && report["totals"]["failed"] == 0,
+        "{}",
+        report["totals"]
+    );
+    assert_eq!(report["verdict"], "pass", "{}", report["verdict"]);
+    // The service of the laboratory has them in its books, and the grid has no service of its own.
+    let jobs = services.ask(&[&format!("{}/jobs?state_in=FINISHED&limit=500", services.transfer.url)])?;
+    assert_ne!(jobs.json()?, Value::Array(Vec::new()), "{jobs:?}");
+    for name in ["ALPHA", "BETA"] {
+        assert_eq!(
+            visible_files(&services.root(name)),
+            Vec::<std::path::PathBuf>::new(),
+            "{name}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_an_fts3_does_not_tell_is_empty_in_the_report() -> Result<()> {
+    // Wrong: numbers that nobody measured, or a run that fails for lack of them.
+    let services = services()?;
+    let address = Ipv4Addr::new(127, 0, 7, 240);
+    let port = free_port()?;
+    let authority = CertificateAuthority::load(&services.file("authority"))?;
+    let identity = authority.issue(&[San::Ip(address.into())], "plain")?;
+    let (certificate, key) = write_identity(&identity, &services.file("identities"), "plain")?;
+    let mut command = Command::new("python3");
+    command
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("fts/plain.py"))
+        .args([address.to_string(), port.to_string()])
+        .args([certificate, key, services.file("authority/ca.pem")])
+        .arg(&services.transfer.url);
+    let plain = Daemon::start(command, &services.file("plain.log"))?;
+    wait_for(Duration::from_secs(20), || {
+        Ok(plain.said().contains("ready").then_some(()))
+    })?;
+
+    let folder = tempfile::tempdir()?;
+    let service = format!(
+        "url = \"https://{address}:{port}\"\naudience = \"{}\"",
+        services.transfer.url
+    );
+    fs::write(folder.path().join("c.toml"), challenge(&services, &service))?;
+    let ran = weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"])?.expect_ok()?;
+    assert!(
+        ran.stdout.contains("3 of 3 copies that were tried work"),
+        "{}",
+        ran.stdout
+    );
+    let (report, rows, header) = results(folder.path());
+    assert!(
+        finished(&report) > 10 && report["totals"]["failed"] == 0,
+        "{}",
+        report["totals"]
+    );
+    assert_eq!(report["verdict"], "pass", "{}", report["verdict"]);
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    for row in &rows {
+        for name in ["mode", "counted_bytes"] {
+            assert_eq!(&row[column(name)], "", "{name}: {row:?}");
+        }
+        for name in ["bytes_moved", "started_s", "ended_s"] {
+            assert_ne!(&row[column(name)], "", "{name}: {row:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_service_that_cannot_be_used_ends_the_preflight() -> Result<()> {
+    // Wrong: a whole challenge of failed submissions.
+    let services = services()?;
+    let folder = tempfile::tempdir()?;
+    let no_token = folder.path().join("token");
+    write_private(&no_token, "not.a.token")?;
+    let here = &services.transfer.url;
+    let check = |transfer: &str| -> Result<Run> {
+        fs::write(folder.path().join("c.toml"), challenge(&services, transfer))?;
+        weir_in(folder.path(), &["challenge", "check", "c.toml", "--sites"])
+    };
+    let refused = check(&format!("url = \"{here}\"\ntoken_file = \"{}\"", no_token.display()))?;
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    for part in [
+        "✗ token",
+        "401",
+        "the scope fts and the audience",
+        "the transfer service cannot be used",
+    ] {
+        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
+    }
+    assert!(!refused.stdout.contains("not.a.token"), "{}", refused.stdout);
+    let dead = check("url = \"https://127.0.9.8:9\"")?;
+    assert_eq!(dead.code, Some(3), "{dead:?}");
+    assert!(dead.stdout.contains("✗ connection"), "{}", dead.stdout);
+
+    // An issuer that does not answer, or a client that it does not know, ends the start.
+    let text = challenge(&services, &format!("url = \"{here}\""));
+    let issuer = services.issuer();
+    for (from, to, part) in [
+        (issuer, "https://127.0.9.8:9", "https://127.0.9.8:9"),
+        ("client_id = \"challenge\"", "client_id = \"stranger\"", "401"),
+    ] {
+        fs::write(folder.path().join("c.toml"), text.replace(from, to))?;
+        let failed = weir_in(folder.path(), &["challenge", "check", "c.toml", "--sites"])?;
+        assert_eq!(failed.code, Some(3), "{failed:?}");
+        let told = format!("{}{}", failed.stdout, failed.stderr);
+        assert!(told.contains(part) && !told.contains("panicked"), "{part}: {told}");
+    }
+    Ok(())
+}
