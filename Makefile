@@ -17,7 +17,10 @@ export PATH := $(abspath $(TOOLS))/bin:$(PATH)
 export PEERS ?= yes
 # A file, or a folder with a `main.rs`.
 BLACKBOX := $(patsubst tests/tests/%.rs,%,$(patsubst %/main.rs,%.rs,$(wildcard tests/tests/*.rs tests/tests/*/main.rs)))
-TEST_BLACKBOX := cargo test --workspace --locked --no-fail-fast $(addprefix --test ,$(BLACKBOX))
+TEST_SOME := cargo test --workspace --locked --no-fail-fast
+TEST_BLACKBOX := $(TEST_SOME) $(addprefix --test ,$(BLACKBOX))
+# They take a third of the time of all black-box tests, nearly all of it to wait until a database is taken for lost.
+WAITING := nodes outages
 # Property tests draw the same cases every time: a change is judged by itself. `soak` draws others.
 GATE_SEED := 20260801
 
@@ -83,11 +86,12 @@ suites: web
 	trap '[ -z "$$beside" ] || kill -- -$$beside || true; rm -f "$$printed"' EXIT
 	# In a process group of its own, which an interrupt ends as a whole.
 	set -m
-	$(TEST_BLACKBOX) >"$$printed" 2>&1 & beside=$$!
+	$(TEST_SOME) $(addprefix --test ,$(filter-out $(WAITING),$(BLACKBOX))) >"$$printed" 2>&1 & beside=$$!
 	set +m
 	cargo test --workspace --exclude weir-tests --locked --no-fail-fast --test '*' || passed=no
 	cargo test --workspace --locked --no-fail-fast --doc || passed=no
-	echo "the black-box tests, which run beside these, print at their end"
+	$(TEST_SOME) $(addprefix --test ,$(WAITING)) || passed=no
+	echo "the other black-box tests, which run beside these, print at their end"
 	wait $$beside || passed=no
 	beside=
 	cat "$$printed"
