@@ -23,7 +23,7 @@ use weir_world::{ErrorClass, Party};
 use crate::audit::Keep;
 use crate::clock::Clock;
 use crate::folder::RunFolder;
-use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
+use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 use crate::made::MadeFiles;
 use crate::record::{Record, Wanted};
 use crate::seed::Sources;
@@ -142,6 +142,10 @@ pub(crate) struct Engine<D> {
     unknown: BTreeMap<JobId, Duration>,
     /// Why everything that has not ended was withdrawn, once it was.
     withdrawal: Option<Withdrawal>,
+    /// What held links back when everything was withdrawn, as far as the service said.
+    held_back: BTreeMap<usize, HeldBack>,
+    /// Whose fault the last failure on a link was.
+    failed_by: BTreeMap<usize, Party>,
     poll_order: VecDeque<JobId>,
     /// By workload and link.
     link_states: Vec<Vec<LinkState>>,
@@ -201,6 +205,8 @@ impl<D: InjectionDoor> Engine<D> {
             jobs: BTreeMap::new(),
             unknown: BTreeMap::new(),
             withdrawal: None,
+            held_back: BTreeMap::new(),
+            failed_by: BTreeMap::new(),
             poll_order: VecDeque::new(),
             keep,
             kept: vec![0; count],
@@ -409,7 +415,8 @@ impl<D: InjectionDoor> Engine<D> {
             return;
         };
         let link = &mut self.link_states[pending.record.workload][pending.record.link];
-        match (pending.phase == Phase::Active, observed.phase == Phase::Active) {
+        let was_active = pending.phase == Phase::Active;
+        match (was_active, observed.phase == Phase::Active) {
             (false, true) => link.active += 1,
             (true, false) => link.active -= 1,
             _ => {}
@@ -419,7 +426,7 @@ impl<D: InjectionDoor> Engine<D> {
             Phase::Queued | Phase::Active => return,
             Phase::Finished => State::Finished,
             Phase::Failed => State::Failed,
-            Phase::Cancelled => return self.take_cancelled(observed),
+            Phase::Cancelled => return self.take_cancelled(observed, was_active),
         };
         let ended = observed
             .ended
@@ -442,6 +449,9 @@ impl<D: InjectionDoor> Engine<D> {
             self.link_states[record.workload][record.link].active -= 1;
         }
         change(&mut record);
+        if let Some(party) = record.failure.as_ref().and_then(|failure| failure.party) {
+            self.failed_by.insert(record.link, party);
+        }
         record.state = Some(state);
         record.ended = ended;
         let ends = self.links[record.link];

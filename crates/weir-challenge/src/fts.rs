@@ -13,7 +13,7 @@ use weir_units::Algorithm;
 use weir_world::{ErrorClass, Party};
 
 use crate::doors::TransferService;
-use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase};
+use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase};
 use crate::storage::StorageDoor;
 
 /// Time for one request.
@@ -92,6 +92,22 @@ struct FileState {
     retry: Option<u32>,
     #[serde(default)]
     weir: Option<Extension>,
+}
+
+/// What Weir's transfer service says of a link.
+#[derive(Debug, Deserialize)]
+struct Link {
+    #[serde(default)]
+    reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reason {
+    text: String,
+    #[serde(default)]
+    faults: bool,
+    #[serde(default)]
+    party: Option<String>,
 }
 
 /// What a file carries so that answers find their transfer.
@@ -288,11 +304,31 @@ impl InjectionDoor for FtsDoor {
         Ok(jobs.into_iter().filter_map(Job::state).collect())
     }
 
+    async fn held_back(&self, source: usize, destination: usize) -> Option<HeldBack> {
+        let (source, destination) = (self.doors[source].origin(), self.doors[destination].origin());
+        let path = format!("/why/link?source_se={source}&dest_se={destination}");
+        // An FTS3 has no such path.
+        let answer = self.ask(Method::GET, &path, None).await.ok()?;
+        serde_json::from_slice::<Link>(&answer).ok()?.held_back()
+    }
+
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
         let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
         self.ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
             .await
             .map(|_| ())
+    }
+}
+
+impl Link {
+    fn held_back(self) -> Option<HeldBack> {
+        let texts: Vec<String> = self.reasons.iter().map(|reason| reason.text.clone()).collect();
+        let failures = self.reasons.iter().find(|reason| reason.faults);
+        (!texts.is_empty()).then(|| HeldBack {
+            text: weir_auth::redact(&texts.join("; ")),
+            by_failures: failures.is_some(),
+            party: failures.and_then(|reason| Party::parse(reason.party.as_deref()?)),
+        })
     }
 }
 

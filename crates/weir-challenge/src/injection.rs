@@ -178,6 +178,17 @@ impl InjectionError {
     }
 }
 
+/// What keeps the transfers of a link from going on, as the service says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldBack {
+    /// In the service's words.
+    pub text: String,
+    /// Whether it waits because of failures.
+    pub by_failures: bool,
+    /// Who has failed, if that is known.
+    pub party: Option<Party>,
+}
+
 /// A service that moves files when asked.
 pub trait InjectionDoor: Send + Sync + 'static {
     /// Hands over a batch; success means that the service keeps it.
@@ -188,6 +199,9 @@ pub trait InjectionDoor: Send + Sync + 'static {
 
     /// Asks the service as whom it knows the run.
     fn known_as(&self) -> impl Future<Output = Result<String, InjectionError>> + Send;
+
+    /// Asks what holds the transfers between two doors back; none if the service does not say.
+    fn held_back(&self, source: usize, destination: usize) -> impl Future<Output = Option<HeldBack>> + Send;
 
     /// Withdraws what has not ended.
     fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;

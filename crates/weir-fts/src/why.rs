@@ -8,8 +8,8 @@ use axum::{
     routing::get,
 };
 use serde_json::{Value, json};
-use weir_sched::{Decision, Link, Names, Reason, Scheduler, Verdict, Why};
-use weir_world::TransferId;
+use weir_sched::{Cause, Decision, Link, Names, Reason, Resource, Scheduler, Verdict, Why};
+use weir_world::{ErrorClass, Party, TransferId};
 
 use super::{
     answer::{Answer, ApiError, ok},
@@ -53,8 +53,36 @@ fn reasons(reasons: &[Reason], names: &Names) -> Vec<Value> {
         Reason::Alternative => "alternative",
         Reason::Hop => "hop",
     };
-    let shown = |reason: &Reason| json!({ "reason": kind(reason), "text": reason.with(names).to_string() });
+    let shown = |reason: &Reason| {
+        let mut shown = json!({ "reason": kind(reason), "text": reason.with(names).to_string() });
+        if let Some((party, class)) = fault(reason) {
+            shown["faults"] = true.into();
+            shown["party"] = party.map(Party::as_str).into();
+            shown["error_class"] = class.map(ErrorClass::as_str).into();
+        }
+        shown
+    };
     reasons.iter().map(shown).collect()
+}
+
+/// Whether a reason is that nothing but failures came from something; the party, if it is one of the two, and the last class.
+fn fault(reason: &Reason) -> Option<(Option<Party>, Option<ErrorClass>)> {
+    let Reason::Full {
+        resource,
+        cause: Cause::Faults { class, .. },
+        ..
+    } = reason
+    else {
+        return None;
+    };
+    let party = match resource {
+        Resource::Inbound(_) | Resource::VoInbound(..) => Some(Party::Destination),
+        Resource::Outbound(_) | Resource::VoOutbound(..) | Resource::Staging(_) | Resource::VoStaging(..) => {
+            Some(Party::Source)
+        }
+        Resource::Link(_) | Resource::Group(_) => None,
+    };
+    Some((party, *class))
 }
 
 fn decision(decision: &Decision, names: &Names) -> Value {

@@ -114,6 +114,28 @@ impl Failure {
         }
     }
 
+    /// The same, of a transfer whose copy was under way: the service did start it.
+    #[must_use]
+    pub fn in_its_copy(mut self) -> Failure {
+        self.message = format!("{}; its copy was under way", self.message);
+        self.party = None;
+        let remedy =
+            "look at the rates of the link: if it can do no more, give the challenge a longer drain, or ask for less";
+        self.remedy = Some(remedy.to_owned());
+        self
+    }
+
+    /// The same, where the service says what held the transfer back, and whose fault that is if it is one.
+    #[must_use]
+    pub fn held_back(mut self, by: &str, party: Option<Party>) -> Failure {
+        self.message = format!("{}; it was held back: {by}", self.message);
+        if party.is_some() {
+            self.party = party;
+            self.remedy = Some("see why the transfers before it failed there, and mend that".to_owned());
+        }
+        self
+    }
+
     /// What a transfer failed of whose job the service no longer knows.
     pub fn forgotten() -> Failure {
         Failure {

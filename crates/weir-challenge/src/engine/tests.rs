@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_world::Party;
 
 use super::*;
 use crate::append::AppendFile;
@@ -57,6 +58,14 @@ impl Scripted {
 impl InjectionDoor for Scripted {
     async fn known_as(&self) -> Result<String, InjectionError> {
         Ok("a script".to_owned())
+    }
+
+    async fn held_back(&self, _: usize, _: usize) -> Option<HeldBack> {
+        Some(HeldBack {
+            text: "source A paused by network".to_owned(),
+            by_failures: true,
+            party: Some(Party::Source),
+        })
     }
 
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
@@ -312,14 +321,15 @@ async fn a_stopped_run_withdraws_what_waits_to_be_submitted() {
 }
 
 /// Transfers that hang when they are withdrawn for a reason.
-async fn withdrawn(why: Withdrawal, answers: bool) -> Vec<Record> {
+async fn withdrawn(why: Withdrawal, phase: Phase, answers: bool) -> Vec<Record> {
     let Setting {
         mut engine, service, ..
     } = setting();
     engine.submit(wanted(0..2));
     until(&mut engine, |engine| !engine.jobs.is_empty()).await;
-    service.all(Phase::Active);
-    until(&mut engine, |engine| engine.sums().active == 2).await;
+    service.all(phase);
+    let active = if phase == Phase::Active { 2 } else { 0 };
+    until(&mut engine, |engine| engine.sums().active == active).await;
     engine.withdraw(why).await;
     if answers {
         until(&mut engine, Engine::is_idle).await;
@@ -334,17 +344,23 @@ async fn withdrawn(why: Withdrawal, answers: bool) -> Vec<Record> {
 async fn what_hangs_has_failed_and_what_is_interrupted_has_not() {
     // Wrong: a service that never ends a tenth of all transfers passes, or Ctrl-C is a failure of the grid.
     for answers in [true, false] {
-        let overdue = withdrawn(Withdrawal::Overdue(Duration::from_secs(30)), answers).await;
-        assert_eq!(overdue.len(), 2);
-        for record in overdue {
-            let failure = record.transfer(None).failure.unwrap();
-            assert_eq!(
-                (record.state, failure.class),
-                (Some(State::Failed), ErrorClass::Unfinished)
-            );
-            assert!(failure.message.contains("drain of 30 s"), "{}", failure.message);
+        for (phase, end, party) in [
+            (Phase::Active, "its copy was under way", None),
+            (Phase::Queued, "source A paused by network", Some(Party::Source)),
+        ] {
+            let overdue = withdrawn(Withdrawal::Overdue(Duration::from_secs(30)), phase, answers).await;
+            assert_eq!(overdue.len(), 2);
+            for record in overdue {
+                let failure = record.transfer(None).failure.unwrap();
+                assert_eq!(
+                    (record.state, failure.class, failure.party),
+                    (Some(State::Failed), ErrorClass::Unfinished, party)
+                );
+                assert!(failure.message.contains("drain of 30 s"), "{}", failure.message);
+                assert!(failure.message.ends_with(end), "{}", failure.message);
+            }
         }
-        let interrupted = withdrawn(Withdrawal::Interrupted, answers).await;
+        let interrupted = withdrawn(Withdrawal::Interrupted, Phase::Active, answers).await;
         assert!(interrupted.iter().all(|record| record.state == Some(State::Cancelled)));
     }
 }

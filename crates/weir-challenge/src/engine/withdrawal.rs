@@ -3,13 +3,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use weir_measure::{Failure, State};
 
 use super::{Engine, JOBS_PER_POLL};
-use crate::injection::{InjectionDoor, JobId, Observed};
+use crate::injection::{InjectionDoor, JobId, Observed, Phase};
 
 /// How long a service may not know a job that it took: another node, or a proxy at a restart, may answer for a while without its store.
 const UNKNOWN_MAX: Duration = Duration::from_secs(5);
+
+/// Links that the service is asked about at once when a run withdraws what has not ended.
+const ASKED_AT_ONCE: usize = 16;
+
+/// Time for all of these questions.
+const ASKING_MAX: Duration = Duration::from_secs(10);
 
 /// Why a run withdraws what has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +28,11 @@ pub(crate) enum Withdrawal {
 }
 
 impl Withdrawal {
-    /// How transfers end that are withdrawn for it.
-    fn end(self) -> (State, Option<Failure>) {
+    /// How a transfer ends that is withdrawn for it.
+    fn end(self, explained: impl FnOnce(Failure) -> Failure) -> (State, Option<Failure>) {
         match self {
             Self::Interrupted => (State::Cancelled, None),
-            Self::Overdue(limit) => (State::Failed, Some(Failure::unfinished(limit))),
+            Self::Overdue(limit) => (State::Failed, Some(explained(Failure::unfinished(limit)))),
         }
     }
 }
@@ -33,6 +40,9 @@ impl Withdrawal {
 impl<D: InjectionDoor> Engine<D> {
     /// Asks the service to withdraw everything that has not ended. The answers come by polling.
     pub(crate) async fn withdraw(&mut self, why: Withdrawal) {
+        if matches!(why, Withdrawal::Overdue(_)) {
+            self.ask_what_holds().await;
+        }
         self.withdrawal = Some(why);
         let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
         for chunk in jobs.chunks(JOBS_PER_POLL) {
@@ -46,11 +56,41 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
+    /// Asks the service what holds back the links on which something has not ended, as many of them as there is time for.
+    async fn ask_what_holds(&mut self) {
+        let links: BTreeSet<usize> = self.pending.values().map(|pending| pending.record.link).collect();
+        let door = &self.door;
+        let ask = |link: usize| {
+            let ends = self.links[link];
+            async move { Some((link, door.held_back(ends.source, ends.destination).await?)) }
+        };
+        let asked = futures_util::stream::iter(links.into_iter().map(ask)).buffer_unordered(ASKED_AT_ONCE);
+        let deadline = tokio::time::sleep(ASKING_MAX);
+        let told: Vec<_> = asked
+            .take_until(deadline)
+            .filter_map(|told| async { told })
+            .collect()
+            .await;
+        self.held_back = told.into_iter().collect();
+    }
+
+    /// Adds to the failure of a transfer that was withdrawn what it was in: its copy, or a queue that did not move.
+    fn explained(&self, failure: Failure, link: Option<usize>, was_active: bool) -> Failure {
+        if was_active {
+            return failure.in_its_copy();
+        }
+        let held = link.and_then(|link| Some((link, self.held_back.get(&link)?)));
+        let Some((link, held)) = held else { return failure };
+        let party = held.party.or_else(|| self.failed_by.get(&link).copied());
+        failure.held_back(&held.text, party.filter(|_| held.by_failures))
+    }
+
     /// Takes in that a transfer was cancelled: by this run, or by somebody else, which fails it.
-    pub(super) fn take_cancelled(&mut self, observed: Observed) {
+    pub(super) fn take_cancelled(&mut self, observed: Observed, was_active: bool) {
+        let link = self.pending.get(&observed.id).map(|pending| pending.record.link);
         let (state, failure) = self.withdrawal.map_or_else(
             || (State::Failed, Some(Failure::cancelled_by_others())),
-            Withdrawal::end,
+            |why| why.end(|failure| self.explained(failure, link, was_active)),
         );
         let ended = observed
             .ended
@@ -107,10 +147,11 @@ impl<D: InjectionDoor> Engine<D> {
     /// Ends the account of transfers that the service did not even withdraw.
     pub(crate) fn give_up(&mut self, why: Withdrawal) {
         let now = self.clock.now();
-        let (state, failure) = why.end();
-        let left: Vec<u64> = self.pending.keys().copied().collect();
-        for id in left {
-            self.end(id, state, now, |record| record.failure.clone_from(&failure));
+        let pending = self.pending.iter();
+        let left = pending.map(|(id, pending)| (*id, pending.record.link, pending.phase == Phase::Active));
+        for (id, link, is_active) in left.collect::<Vec<_>>() {
+            let (state, failure) = why.end(|failure| self.explained(failure, Some(link), is_active));
+            self.end(id, state, now, |record| record.failure = failure);
         }
     }
 }
