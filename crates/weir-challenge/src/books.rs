@@ -11,7 +11,7 @@ use weir_plan::LedgerRow;
 use crate::RunError;
 use crate::append::{AppendFile, Syncing};
 use crate::audit::Sample as Audited;
-use crate::cleanup::LeftBehind;
+use crate::cleanup::Directories;
 use crate::counted::Moved;
 use crate::engine::LinkEnds;
 use crate::folder::RunFolder;
@@ -43,7 +43,7 @@ pub(crate) struct Books {
     /// Delivered files that are to be read back.
     pub(crate) samples: Vec<Audited>,
     /// For the clean-up.
-    pub(crate) left: LeftBehind,
+    pub(crate) directories: Directories,
 }
 
 /// The run that books are kept of.
@@ -89,7 +89,7 @@ impl Books {
             n_events: 0,
             reached: Duration::ZERO,
             samples: Vec::new(),
-            left: LeftBehind::default(),
+            directories: Directories::default(),
         };
         books.write();
         Ok(books)
@@ -117,10 +117,8 @@ impl Books {
                 source: record.source,
             });
         }
-        // A transfer that failed or was withdrawn should leave no file; one that is there must not stay.
-        let is_left = !is_there && record.job.is_some();
         let door = &self.doors[ends.destination];
-        self.left.add((ends.destination, door), &record.path, is_left);
+        self.directories.add((ends.destination, door), &record.path);
     }
 
     /// Takes in a row of the ledger.
@@ -178,3 +176,6 @@ impl Books {
         lacks
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,13 @@
 //! Leaves every storage as it was found: deletes delivered files, source files and the run's directories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
+use weir_measure::rows;
 
 use crate::Stop;
 use crate::engine::Engine;
@@ -16,6 +19,12 @@ use crate::storage::StorageDoor;
 
 /// Deletions at once.
 const DELETIONS_AT_ONCE: usize = 16;
+
+/// Paths that are read ahead of their deletion.
+const READ_AHEAD: usize = 1024;
+
+/// Failures in a row after which a storage is left alone.
+const FAILURES_MAX: u32 = 100;
 
 /// Longest time for the deletion of delivered files.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -40,52 +49,78 @@ pub(crate) async fn delivered<D: InjectionDoor>(
     }
 }
 
-/// Files and directories that transfers may have left below the run's directories.
+/// Directories that transfers may have made below the run's own: as many as there are links, however many files pass.
 #[derive(Debug, Default)]
-pub(crate) struct LeftBehind {
-    /// Door and path of files that should not be there.
-    files: Vec<(usize, String)>,
-    directories: BTreeSet<(usize, String)>,
-}
+pub(crate) struct Directories(BTreeSet<(usize, String)>);
 
-impl LeftBehind {
-    /// Notes the directories of a destination, and the file itself if it must not stay.
-    pub(crate) fn add(&mut self, (number, door): (usize, &StorageDoor), path: &str, is_left: bool) {
-        if is_left {
-            self.files.push((number, path.to_owned()));
+impl Directories {
+    /// Notes those of a file at a destination.
+    pub(crate) fn add(&mut self, (number, door): (usize, &StorageDoor), path: &str) {
+        for directory in parents(path, &door.directory) {
+            // The first that is known has its own parents in here.
+            if !self.0.insert((number, directory)) {
+                break;
+            }
         }
-        let directories = parents(path, &door.directory).map(|directory| (number, directory));
-        self.directories.extend(directories);
     }
 }
 
-/// Deletes everything else below the run's directories, but at doors where it stays. What cannot be deleted is written to the log.
+/// Deletes everything else below the run's directories, but at doors where it stays: source files, and what transfers may have left that
+/// did not finish, as the rows of the run's folder have it. What cannot be deleted is written to the log.
 ///
 /// Returns how many paths are left at storage that is not the embedded grid's.
 pub(crate) async fn rest(
     (doors, stays): (&Arc<Vec<StorageDoor>>, &(dyn Fn(usize) -> bool + Sync)),
     sources: &Sources,
-    left: LeftBehind,
+    mut directories: Directories,
     (folder, made): (&RunFolder, &MadeFiles),
 ) -> u64 {
-    let LeftBehind {
-        mut files,
-        mut directories,
-    } = left;
-    files.extend(sources.files().iter().map(|file| (file.door, file.path.clone())));
     for file in sources.files() {
-        directories.extend(parents(&file.path, &doors[file.door].directory).map(|path| (file.door, path)));
+        directories.add((file.door, &doors[file.door]), &file.path);
     }
-    files.retain(|(door, _)| !stays(*door));
-    directories.retain(|(door, _)| !stays(*door));
-    let mut left = delete(doors, files, folder, Some(made)).await;
+    let (sender, mut unfinished) = tokio::sync::mpsc::channel(READ_AHEAD);
+    let names: BTreeMap<String, usize> = doors
+        .iter()
+        .enumerate()
+        .map(|(at, door)| (door.name.clone(), at))
+        .collect();
+    let rows = folder.path().join(rows::FILE);
+    let reading = tokio::task::spawn_blocking(move || read_unfinished(&rows, &names, &sender));
+    let unfinished = futures_util::stream::poll_fn(move |context| unfinished.poll_recv(context));
+    let of_sources = sources.files().iter().map(|file| (file.door, file.path.clone()));
+    let files = futures_util::stream::iter(of_sources).chain(unfinished);
+    let files = files.filter(|(door, _)| std::future::ready(!stays(*door)));
+    let deletion = Deletion::new(doors, folder);
+    let mut left = deletion.run(files, Some(made)).await;
+    if let Ok(Err(error)) = reading.await {
+        folder.log(&format!("what transfers may have left is not known: {error}"));
+    }
     // Deepest first: not every storage deletes a directory with what is in it.
-    let mut by_depth: Vec<(usize, String)> = directories.into_iter().collect();
+    let mut by_depth: Vec<(usize, String)> = directories.0.into_iter().filter(|(door, _)| !stays(*door)).collect();
     by_depth.sort_by_key(|(_, path)| std::cmp::Reverse(path.matches('/').count()));
     for level in by_depth.chunk_by(|one, other| one.1.matches('/').count() == other.1.matches('/').count()) {
-        left += delete(doors, level.to_vec(), folder, None).await;
+        left += deletion.run(futures_util::stream::iter(level.to_vec()), None).await;
     }
     left
+}
+
+/// Hands over what rows say that transfers may have left, as fast as it is taken.
+fn read_unfinished(
+    rows: &Path,
+    doors: &BTreeMap<String, usize>,
+    to: &tokio::sync::mpsc::Sender<(usize, String)>,
+) -> Result<(), String> {
+    let file = std::fs::File::open(rows).map_err(|error| error.to_string())?;
+    let outcome = rows::read_unfinished(std::io::BufReader::new(file), |destination, path| {
+        if let Some(door) = doors.get(destination) {
+            // Nobody listens any more if the run was interrupted.
+            let _gone = to.blocking_send((*door, path.to_owned()));
+        }
+    });
+    match outcome {
+        Ok(None) => Ok(()),
+        Ok(Some(error)) | Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Returns the directories above a path down from `top`, `top` included, deepest first.
@@ -96,29 +131,60 @@ fn parents<'a>(path: &'a str, top: &'a str) -> impl Iterator<Item = String> + 'a
         .map(str::to_owned)
 }
 
-/// Deletes paths, notes those that are gone if they are files, and returns how many are left at storage that is not the grid's.
-async fn delete(
-    doors: &Arc<Vec<StorageDoor>>,
-    paths: Vec<(usize, String)>,
-    folder: &RunFolder,
-    made: Option<&MadeFiles>,
-) -> u64 {
-    let one = |(door, path): (usize, String)| async move {
-        let outcome = doors[door].delete(&path).await;
-        if let (Ok(_), Some(made)) = (&outcome, made) {
-            made.deleted(&doors[door].name, &path);
-        }
-        (door, outcome)
-    };
-    let mut deletions = futures_util::stream::iter(paths.into_iter().map(one)).buffer_unordered(DELETIONS_AT_ONCE);
-    let mut left = 0;
-    while let Some((door, outcome)) = deletions.next().await {
-        if let Err(error) = outcome {
-            folder.log(&weir_auth::error_chain(&error));
-            left += u64::from(!doors[door].embedded);
+/// Deletes paths, some at a time. A door at which nothing can be deleted any more is not asked for ever.
+struct Deletion<'a> {
+    doors: &'a Arc<Vec<StorageDoor>>,
+    folder: &'a RunFolder,
+    /// Failures in a row at each door.
+    failures: Vec<AtomicU32>,
+}
+
+impl<'a> Deletion<'a> {
+    fn new(doors: &'a Arc<Vec<StorageDoor>>, folder: &'a RunFolder) -> Self {
+        Self {
+            doors,
+            folder,
+            failures: doors.iter().map(|_| AtomicU32::new(0)).collect(),
         }
     }
-    left
+
+    /// Deletes what comes, and notes what is gone if it is files. Returns how many paths stay at storage that is not the grid's.
+    async fn run(&self, paths: impl Stream<Item = (usize, String)>, made: Option<&MadeFiles>) -> u64 {
+        let one = |(door, path): (usize, String)| async move { (door, self.delete(door, &path, made).await) };
+        let deletions = paths.map(one).buffer_unordered(DELETIONS_AT_ONCE);
+        let mut deletions = std::pin::pin!(deletions);
+        let mut left = 0;
+        while let Some((door, is_gone)) = deletions.next().await {
+            left += u64::from(!is_gone && !self.doors[door].embedded);
+        }
+        left
+    }
+
+    /// Whether the path is gone.
+    async fn delete(&self, door: usize, path: &str, made: Option<&MadeFiles>) -> bool {
+        let failures = &self.failures[door];
+        if failures.load(Ordering::Relaxed) >= FAILURES_MAX {
+            return false;
+        }
+        match self.doors[door].delete(path).await {
+            Ok(_) => {
+                failures.store(0, Ordering::Relaxed);
+                if let Some(made) = made {
+                    made.deleted(&self.doors[door].name, path);
+                }
+                true
+            }
+            Err(error) => {
+                self.folder.log(&weir_auth::error_chain(&error));
+                if failures.fetch_add(1, Ordering::Relaxed) + 1 == FAILURES_MAX {
+                    let name = &self.doors[door].name;
+                    self.folder
+                        .log(&format!("{name} deletes nothing: the rest is left there"));
+                }
+                false
+            }
+        }
+    }
 }
 
 #[cfg(test)]

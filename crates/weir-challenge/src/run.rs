@@ -340,11 +340,12 @@ impl RunTask<'_> {
         }
         cleanup::delivered(&mut engine, &stays, self.stop, self.folder).await;
         if !self.stop.hard.is_cancelled() {
-            let left = std::mem::take(&mut books.left);
-            let left = cleanup::rest((&doors, &stays), &sources, left, (self.folder, &made)).await;
+            books.write();
+            let directories = std::mem::take(&mut books.directories);
+            let left = cleanup::rest((&doors, &stays), &sources, directories, (self.folder, &made)).await;
             if left > 0 {
                 let text = format!(
-                    "{left} paths could not be deleted at external storage, and run.log names them: try weir challenge clean {}",
+                    "{left} paths could not be deleted at external storage, and run.log says why: try weir challenge clean {}",
                     self.folder.path().display()
                 );
                 self.progress.show(&Update::Note { text });

@@ -125,6 +125,23 @@ pub fn read(from: impl Read, spec: &Spec, mut take: impl FnMut(&Transfer)) -> Re
     Ok(outcome.err())
 }
 
+/// Reads back which files a transfer may have left that a service took and did not finish, and hands over destination and path of each;
+/// returns where the rows stopped being readable, if they did.
+///
+/// # Errors
+/// The file has other columns.
+pub fn read_unfinished(from: impl Read, mut take: impl FnMut(&str, &str)) -> Result<Option<ReadError>, ReadError> {
+    let rows = Rows::of(FILE, &COLUMNS, from)?;
+    let outcome = rows.each(|fields| {
+        let is_finished = fields.text("state") == State::Finished.as_str();
+        if !is_finished && fields.filled("job_id").is_some() {
+            take(fields.text("destination"), fields.text("path"));
+        }
+        Ok(())
+    });
+    Ok(outcome.err())
+}
+
 /// The numbers of what a row names.
 struct Places<'s> {
     spec: &'s Spec,
