@@ -294,7 +294,9 @@ fn start_weir(
     );
     for Area(name, root, lines) in areas {
         let root = root.display();
-        let table = format!("[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{root}\"\n{lines}");
+        let table = format!(
+            "[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{root}\"\ncreate_root = true\n{lines}"
+        );
         configuration.push_str(&table);
     }
     let file = home.join(format!("{scheme}.toml"));

@@ -37,7 +37,7 @@ impl StorageSettings {
         Self {
             name: name.to_owned(),
             areas: format!(
-                "[[area]]\nname = \"{name}\"\nprefix = \"/\"\nroot = \"{name}\"\nquota = \"4 GB\"\ndurability = \"cache\"\n"
+                "[[area]]\nname = \"{name}\"\nprefix = \"/\"\nroot = \"{name}\"\ncreate_root = true\nquota = \"4 GB\"\ndurability = \"cache\"\n"
             ),
             tpc: String::new(),
             certified: Vec::new(),
@@ -54,7 +54,9 @@ impl StorageSettings {
     /// One more area: its prefix is its name, and `lines` are further keys of it.
     #[must_use]
     pub fn area(mut self, name: &str, lines: &str) -> Self {
-        let area = format!("[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{name}\"\n{lines}\n");
+        let area = format!(
+            "[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{name}\"\ncreate_root = true\n{lines}\n"
+        );
         self.areas.push_str(&area);
         self
     }

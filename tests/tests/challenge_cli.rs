@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 use serde_json::Value;
-use weir_tests::{Daemon, peers, run, wait_for, weir, weir_binary};
+use weir_tests::{Daemon, peers, run, steadily, wait_for, weir, weir_binary};
 
 /// Two sites, both ways; small enough for a busy machine.
 const SMALL: &str = r#"
@@ -53,10 +53,11 @@ fn challenge(folder: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The one run folder below `runs`.
+/// The newest run folder below `runs`: their names end with the time.
 fn run_folder(runs: &Path) -> Result<PathBuf> {
-    let mut entries = fs::read_dir(runs)?;
-    Ok(entries.next().context("there is no run folder")??.path())
+    let entries = fs::read_dir(runs)?.map(|entry| Ok(entry?.path()));
+    let newest = entries.collect::<Result<Vec<_>>>()?.into_iter().max();
+    newest.context("there is no run folder")
 }
 
 fn report(folder: &Path) -> Result<Value> {
@@ -151,7 +152,7 @@ fn a_challenge_passes_and_its_figures_agree_everywhere() -> Result<()> {
     let runs = scratch.path().join("runs");
     let run_it = ["challenge", "run", "--json", "--audit", "20%", "--out"].map(std::ffi::OsStr::new);
     let arguments: Vec<_> = run_it.into_iter().chain([runs.as_os_str(), file.as_os_str()]).collect();
-    let ended = weir(&arguments)?.expect_ok()?;
+    let ended = steadily(|| weir(&arguments))?.expect_ok()?;
     assert_eq!(ended.envelope()?["ok"], true, "{ended:?}");
     let folder = run_folder(&runs)?;
     let report = report(&folder)?;

@@ -96,6 +96,7 @@ fn a_storage_serves_alone() {
         name = "data"
         prefix = "/"
         root = "alone"
+        create_root = true
         quota = "1 GB"
     "#;
     let storage = Service::start(&grid, "storage", config);

@@ -11,7 +11,8 @@ use anyhow::Result;
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_tests::{
-    Daemon, Run, Services, StorageSettings, free_port, run, visible_files, wait_for, weir_binary, write_private,
+    Daemon, Run, Services, StorageSettings, free_port, run, steadily, visible_files, wait_for, weir_binary,
+    write_private,
 };
 
 fn weir_in(folder: &Path, arguments: &[&str]) -> Result<Run> {
@@ -55,12 +56,8 @@ fn challenge(services: &Services, transfer: &str) -> String {
 
 /// The report and the rows of the one run in a folder.
 fn results(folder: &Path) -> (Value, Vec<csv::StringRecord>, csv::StringRecord) {
-    let out = fs::read_dir(folder.join("runs"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let runs = fs::read_dir(folder.join("runs")).unwrap();
+    let out = runs.map(|entry| entry.unwrap().path()).max().unwrap();
     let report = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
     let mut rows = csv::Reader::from_path(out.join("transfers.csv")).unwrap();
     let header = rows.headers().unwrap().clone();
@@ -86,7 +83,7 @@ fn another_transfer_service_and_issuer_move_the_files() -> Result<()> {
     ] {
         assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
     }
-    let ran = weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"])?.expect_ok()?;
+    let ran = steadily(|| weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"]))?.expect_ok()?;
     let (issuer, transfer) = (services.issuer(), &services.transfer.url);
     let starts = format!("one storage endpoint on loopback addresses; uses {issuer}, {transfer}");
     assert!(ran.stdout.contains(&starts), "{starts}: {}", ran.stdout);
@@ -136,7 +133,7 @@ fn what_an_fts3_does_not_tell_is_empty_in_the_report() -> Result<()> {
         services.transfer.url
     );
     fs::write(folder.path().join("c.toml"), challenge(&services, &service))?;
-    let ran = weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"])?.expect_ok()?;
+    let ran = steadily(|| weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"]))?.expect_ok()?;
     assert!(
         ran.stdout.contains("3 of 3 copies that were tried work"),
         "{}",

@@ -17,6 +17,7 @@ vo = "wlcg"
 name = "wlcg"
 prefix = "/wlcg"
 root = "wlcg"
+create_root = true
 [[area.rule]]
 vo = "wlcg"
 may = ["read"]
@@ -24,6 +25,7 @@ may = ["read"]
 name = "protected"
 prefix = "/wlcg/protected"
 root = "protected"
+create_root = true
 [[area.rule]]
 vo = "wlcg"
 may = ["read"]

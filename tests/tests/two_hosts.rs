@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 use weir_auth::ca::CertificateAuthority;
-use weir_tests::{Daemon, Run, TwoHosts, Xrootd, XrootdSettings, peers, run, wait_for, weir_binary};
+use weir_tests::{Daemon, Run, TwoHosts, Xrootd, XrootdSettings, peers, run, steadily, wait_for, weir_binary};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const XROOTD_PORT: u16 = 1094;
@@ -183,13 +183,9 @@ fn a_challenge_runs_between_two_hosts_from_either_side() -> Result<()> {
         "{}",
         checked.stdout
     );
-    let ran = lab
-        .near(&["challenge", "run", "from-near.toml", "--audit", "20%"])?
-        .expect_ok()?;
+    let ran = steadily(|| lab.near(&["challenge", "run", "from-near.toml", "--audit", "20%"]))?.expect_ok()?;
     assert!(ran.stdout.contains("from-near: PASS"), "{}", ran.stdout);
-    let ran = lab
-        .far(&["challenge", "run", "from-far.toml", "--audit", "20%"])?
-        .expect_ok()?;
+    let ran = steadily(|| lab.far(&["challenge", "run", "from-far.toml", "--audit", "20%"]))?.expect_ok()?;
     assert!(ran.stdout.contains("from-far: PASS"), "{}", ran.stdout);
     assert_eq!(lab.left(), 0, "files stay at storages");
 

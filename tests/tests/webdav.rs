@@ -64,8 +64,8 @@ impl Lab {
         let (address, port) = (Ipv4Addr::new(127, 0, 4, 1), free_port()?);
         let configuration = format!(
             "listen = \"{address}:{port}\"\n[trust]\nfiles = [\"{}\"]\n[[issuer]]\nurl = \"{issuer}\"\naudiences = {:?}\n\
-             [[area]]\nname = \"data\"\nprefix = \"/data\"\nroot = \"data\"\ndurability = \"cache\"\n\
-             [[area]]\nname = \"full\"\nprefix = \"/full\"\nroot = \"full\"\ndurability = \"cache\"\ndav = \"full\"\n",
+             [[area]]\nname = \"data\"\nprefix = \"/data\"\nroot = \"data\"\ncreate_root = true\ndurability = \"cache\"\n\
+             [[area]]\nname = \"full\"\nprefix = \"/full\"\nroot = \"full\"\ncreate_root = true\ndurability = \"cache\"\ndav = \"full\"\n",
             value("CURL_CA_BUNDLE")?,
             grid.audiences(),
         );

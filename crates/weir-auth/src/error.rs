@@ -176,6 +176,18 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     crate::redact(&text)
 }
 
+/// A text without control characters, at most 1000 bytes long: programs of the field, such as davix, read lines of 1024.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(1000));
+    for character in text.trim().chars() {
+        if line.len() + character.len_utf8() > 1000 {
+            break;
+        }
+        line.push(if character.is_control() { ' ' } else { character });
+    }
+    line
+}
+
 /// A stranger's text made fit for an error: at most 120 characters, printable ASCII.
 pub(crate) fn printable(text: &str) -> String {
     printable_within(text, 120)

@@ -6,7 +6,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
@@ -71,6 +71,22 @@ pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
     is_ours(&metadata)?;
     Ok(file)
+}
+
+/// A path without links. What is not there yet is put behind what it lies in.
+pub fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = there else { return path };
+    let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+    // Joining nothing would add a slash, and a file would not be found by it.
+    if rest.as_os_str().is_empty() {
+        real
+    } else {
+        real.join(rest)
+    }
 }
 
 /// Opens a log to write at its end; one that is made is its owner's alone (mode 0600), for logs tell names of users and files.

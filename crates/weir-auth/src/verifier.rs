@@ -21,7 +21,7 @@ use keys::IssuerKeys;
 
 pub use discovery::token_endpoint;
 pub use fetch::{Fetch, FetchError, FetchFuture};
-pub use keys::KeyTiming;
+pub use keys::{KeyTiming, count_keys};
 
 /// Default for [`VerifierConfig::leeway`].
 pub const LEEWAY: Duration = Duration::from_secs(60);

@@ -97,7 +97,7 @@ impl PostgresConfig {
     }
 
     /// The database for a client of it.
-    pub(crate) fn address(&self) -> Address {
+    pub fn address(&self) -> Address {
         Address {
             hosts: self.hosts().map(str::to_owned).collect(),
             port: self.port,
@@ -110,7 +110,7 @@ impl PostgresConfig {
     }
 
     /// The authorities that the server is checked against.
-    pub(crate) fn trust(&self, others: &Trust) -> TrustRoots {
+    pub fn trust(&self, others: &Trust) -> TrustRoots {
         if self.authorities.is_empty() {
             return others.roots();
         }

@@ -75,7 +75,16 @@ pub async fn run(
 ) -> Result<RunOutcome, RunError> {
     preflight::check(&plan, &options, &*progress)?;
     let (folder, scratch) = lay_ground(&plan, &options)?;
-    let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch, Purpose::Run).await;
+    let outcome = Box::pin(run_in(
+        &plan,
+        &options,
+        &progress,
+        &stop,
+        &folder,
+        &scratch,
+        Purpose::Run,
+    ))
+    .await;
     let outcome = outcome.map(|done| match done {
         Done::Run(outcome) => *outcome,
         Done::Sites(_) => unreachable!("a run ends with its outcome"),
@@ -100,7 +109,16 @@ pub async fn check_sites(
     stop: Stop,
 ) -> Result<Option<SitesReport>, RunError> {
     let (folder, scratch) = lay_ground(&plan, &options)?;
-    let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch, Purpose::Sites).await;
+    let outcome = Box::pin(run_in(
+        &plan,
+        &options,
+        &progress,
+        &stop,
+        &folder,
+        &scratch,
+        Purpose::Sites,
+    ))
+    .await;
     clear(&options, &folder, &scratch);
     let report = outcome.map(|done| match done {
         Done::Sites(report) => report,

@@ -124,7 +124,23 @@ pub enum TlsError {
         /// `certificate` or `private key`.
         missing: &'static str,
     },
+    /// A key is not that of the certificate beside it.
+    #[error("the key {key} does not belong to the certificate {certificate}")]
+    Mismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
     /// rustls refuses the certificate or the key.
     #[error("TLS configuration refused")]
     Refused(#[from] rustls::Error),
+}
+
+impl TlsError {
+    /// Whether a key is not that of the certificate.
+    pub fn is_mismatch(&self) -> bool {
+        let mismatch = rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch);
+        matches!(self, Self::Refused(error) if *error == mismatch)
+    }
 }

@@ -70,4 +70,4 @@ pub use seats::Occupancy;
 pub use server::{ConnectionInfo, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
 pub use socket::{SocketSettings, SocketWatch, TcpFigures, TcpLedger, TcpTotals};
 pub use taking::{CutShort, Pace};
-pub use tls::{Identity, TrustRoots, client_config, server_config, server_config_asking};
+pub use tls::{Identity, TrustRoots, certificate_names, client_config, server_config, server_config_asking};

@@ -181,6 +181,22 @@ fn make_server_config(identity: &Identity, clients: Option<Arc<Verifier>>) -> Re
     Ok(Arc::new(config))
 }
 
+/// Whether the first certificate of a chain (PEM) is good for a host: a name, or an address without brackets.
+///
+/// # Errors
+/// There is no certificate that can be read, or the host is none.
+pub fn certificate_names(chain_pem: &str, host: &str) -> Result<bool, TlsError> {
+    let mut chain = CertificateDer::pem_slice_iter(chain_pem.as_bytes()).filter_map(Result::ok);
+    let leaf = chain.next().ok_or_else(|| TlsError::Pem {
+        what: "the chain".to_owned(),
+        missing: "certificate",
+    })?;
+    let parsed = rustls::server::ParsedCertificate::try_from(&leaf)?;
+    let name = rustls_pki_types::ServerName::try_from(host.to_owned())
+        .map_err(|_| rustls::Error::General(format!("{host} is neither a name nor an address")))?;
+    Ok(rustls::client::verify_server_name(&parsed, &name).is_ok())
+}
+
 /// A client configuration that trusts exactly these roots.
 pub fn client_config(roots: &TrustRoots) -> Result<Arc<ClientConfig>, TlsError> {
     trusting(Arc::new(roots.load()?))

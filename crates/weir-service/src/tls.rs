@@ -34,10 +34,35 @@ impl TlsFiles {
     pub fn serve(&self, check: Option<Arc<dyn ChainCheck>>) -> Result<(ServerTls, Option<SystemTime>), TlsError> {
         let identity = Identity::load(&self.certificate, &self.key)?;
         let tls = match check {
-            Some(check) => weir_http::server_config_asking(&identity, check)?,
-            None => weir_http::server_config(&identity)?,
+            Some(check) => weir_http::server_config_asking(&identity, check),
+            None => weir_http::server_config(&identity),
         };
+        let tls = tls.map_err(|error| self.named(error))?;
         Ok((Some(tls).into(), weir_auth::x509::ends(&identity.chain_pem)))
+    }
+}
+
+impl TlsFiles {
+    /// An error with the files that it is about.
+    fn named(&self, error: TlsError) -> TlsError {
+        match error {
+            TlsError::Pem { missing, .. } => {
+                let file = if missing == "certificate" {
+                    &self.certificate
+                } else {
+                    &self.key
+                };
+                TlsError::Pem {
+                    what: file.display().to_string(),
+                    missing,
+                }
+            }
+            error if error.is_mismatch() => TlsError::Mismatch {
+                certificate: self.certificate.clone(),
+                key: self.key.clone(),
+            },
+            error => error,
+        }
     }
 }
 

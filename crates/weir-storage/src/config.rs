@@ -20,10 +20,7 @@ pub use srr::{Quality, SrrConfig};
 pub use tokens::TokensConfig;
 pub use tpc::{TpcConfig, Verify};
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weir_auth::x509::DoorConfig;
@@ -126,20 +123,13 @@ impl StorageConfig {
             metrics_allow: weir_http::this_host(),
         }
     }
-
-    /// Reads and checks a file. Relative paths in it are relative to the file.
-    ///
-    /// # Errors
-    /// Everything that is wrong, with file, line, key and remedy.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        weir_service::config::load(path)
-    }
 }
 
 impl Configuration for StorageConfig {
     fn paths(&mut self) -> Vec<&mut PathBuf> {
         let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
-        let areas = self.areas.iter_mut().map(|area| &mut area.root);
+        let areas = self.areas.iter_mut();
+        let areas = areas.flat_map(|area| std::iter::once(&mut area.root).chain(&mut area.mount));
         let x509 = self.x509.iter_mut().flat_map(DoorConfig::paths);
         let own = self.tokens.iter_mut().map(|tokens| &mut tokens.key);
         let beside = tls.chain(self.trust.paths()).chain(x509).chain(own).chain(areas);
@@ -208,7 +198,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("storage.toml");
         std::fs::write(&file, text).unwrap();
-        StorageConfig::load(&file).inspect(|config| assert!(config.areas[0].root.starts_with(folder.path())))
+        weir_service::config::load::<StorageConfig>(&file)
+            .inspect(|config| assert!(config.areas[0].root.starts_with(folder.path())))
     }
 
     /// A default that is not safe, or not documented, would go unseen.

@@ -17,7 +17,7 @@
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use weir_storage::{Storage, StorageConfig};
-//! let config = StorageConfig::load("storage.toml".as_ref())?;
+//! let config: StorageConfig = weir_service::config::load("storage.toml".as_ref())?;
 //! let running = Storage::start(config).await?;
 //! println!("serving at {}", running.url());
 //! running.shutdown().await;
@@ -63,4 +63,4 @@ pub use config::{
 };
 pub use endpoint::{AreaCounters, Running, StartError, Storage};
 pub use metrics::Traffic;
-pub use opening::{Directories, OpenArea};
+pub use opening::{Directories, OpenArea, separate};

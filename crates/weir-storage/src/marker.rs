@@ -5,6 +5,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, net::SocketAddr, time::Duration};
 
+use weir_auth::one_line;
+
 /// Interval between performance markers sent to the client of a third-party copy.
 /// 5 s, as every other implementation has it: six markers fit into the shortest stall timeout in use (30 s).
 pub const MARKER_INTERVAL: Duration = Duration::from_secs(5);
@@ -69,18 +71,6 @@ impl LastWord {
         };
         let _ = writeln!(text, "{word}: {}", one_line(reason));
     }
-}
-
-/// A text without control characters, at most 1000 bytes long: davix reads lines of 1024.
-pub fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len().min(1000));
-    for character in text.trim().chars() {
-        if line.len() + character.len_utf8() > 1000 {
-            break;
-        }
-        line.push(if character.is_control() { ' ' } else { character });
-    }
-    line
 }
 
 /// What a stream of lines says.

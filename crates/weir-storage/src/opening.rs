@@ -2,17 +2,17 @@
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
 
 use weir_auth::{
     TrustedIssuer, VerifierConfig,
+    files::resolved,
     mint::{Mint, MintError},
     x509::ServerRevocations,
 };
 use weir_http::{AddressFilter, Client, ClientConfig, Pace, ServerLimits, TcpLedger, TlsError};
-use weir_service::config::Invalid;
+use weir_service::{check::present, config::Invalid};
 
 use crate::{
     access::Mintage,
@@ -41,12 +41,17 @@ pub struct Directories;
 
 impl OpenArea for Directories {
     fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
+        present(&area.root, area.create_root, area.mount.as_deref())
+            .map_err(|source| OpenRoot::new("find the directory", &area.root, source))?;
         Ok(Arc::new(PosixBackend::open(&area.root)?))
     }
 }
 
 /// Refuses areas whose directories lie inside one another, wherever links lead. What is not there yet is judged by what it lies in.
-pub(crate) fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
+///
+/// # Errors
+/// Which two, and what helps.
+pub fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
     let roots: Vec<_> = areas.iter().map(|area| resolved(&area.root)).collect();
     for (place, ours) in roots.iter().enumerate() {
         for (other, theirs) in areas.iter().zip(&roots).take(place) {
@@ -57,21 +62,6 @@ pub(crate) fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
         }
     }
     Ok(())
-}
-
-fn resolved(root: &Path) -> PathBuf {
-    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-    let there = root
-        .ancestors()
-        .find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, real)) = there else { return root };
-    let rest = root.strip_prefix(above).unwrap_or(Path::new(""));
-    // Joining nothing would add a slash, and a file would not be found by it.
-    if rest.as_os_str().is_empty() {
-        real
-    } else {
-        real.join(rest)
-    }
 }
 
 /// Opens, sweeps and counts an area.

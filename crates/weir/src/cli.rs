@@ -309,6 +309,9 @@ pub(crate) struct ServeArguments {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+    /// Look at everything that the configuration names, say what is wrong, and start nothing; exit code 3 if something is
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 /// `weir sim …`

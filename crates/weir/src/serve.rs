@@ -1,5 +1,11 @@
 //! `weir serve …`: one service alone, until SIGINT or SIGTERM.
 
+mod catalog;
+mod database;
+mod issuer;
+mod storage;
+mod transfer;
+
 use std::path::Path;
 
 use anyhow::Context;
@@ -8,12 +14,14 @@ use weir_catalog::{Catalog, CatalogConfig};
 use weir_fts::{TransferConfig, TransferService};
 use weir_issuer::{Issuer, IssuerConfig};
 use weir_service::{
+    check::{Check, Outcome, Surroundings},
     config::{self, ConfigError, Configuration},
     notify,
 };
 use weir_storage::{Storage, StorageConfig};
 
-use crate::cli::ServeCommand;
+use crate::challenge::finding;
+use crate::cli::{ServeArguments, ServeCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::signals::{Hangups, Signals};
@@ -26,6 +34,13 @@ struct Ready<'a> {
 }
 
 #[derive(serde::Serialize)]
+struct Checked<'a> {
+    service: &'a str,
+    failures: usize,
+    checks: Vec<Check>,
+}
+
+#[derive(serde::Serialize)]
 struct Stopped<'a> {
     service: &'a str,
     signal: &'static str,
@@ -34,16 +49,22 @@ struct Stopped<'a> {
 /// Runs the service until it is told to stop; requests in hand may end.
 pub(crate) fn run(command: ServeCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
-        ServeCommand::Storage(arguments) => serve::<weir_storage::Running>("storage", &arguments.config, output),
-        ServeCommand::Issuer(arguments) => serve::<weir_issuer::Running>("issuer", &arguments.config, output),
-        ServeCommand::Transfer(arguments) => serve::<weir_fts::Running>("transfer", &arguments.config, output),
-        ServeCommand::Catalog(arguments) => serve::<weir_catalog::Running>("catalog", &arguments.config, output),
+        ServeCommand::Storage(arguments) => serve::<weir_storage::Running>("storage", &arguments, output),
+        ServeCommand::Issuer(arguments) => serve::<weir_issuer::Running>("issuer", &arguments, output),
+        ServeCommand::Transfer(arguments) => serve::<weir_fts::Running>("transfer", &arguments, output),
+        ServeCommand::Catalog(arguments) => serve::<weir_catalog::Running>("catalog", &arguments, output),
     }
 }
 
 /// A service as a process runs it.
 trait Serving: Sized {
     type Config: Configuration;
+
+    /// What a configuration has around it.
+    fn surroundings(config: &Self::Config) -> Surroundings<'_>;
+
+    /// Looks at everything that a configuration names.
+    async fn check(config: &Self::Config) -> Vec<Check>;
 
     /// Serves from here on.
     async fn start(config: Self::Config, file: &Path) -> Result<Self, Failure>;
@@ -62,6 +83,14 @@ trait Serving: Sized {
 
 impl Serving for weir_storage::Running {
     type Config = StorageConfig;
+
+    fn surroundings(config: &StorageConfig) -> Surroundings<'_> {
+        storage::surroundings(config)
+    }
+
+    async fn check(config: &StorageConfig) -> Vec<Check> {
+        storage::check(config).await
+    }
 
     async fn start(config: StorageConfig, _: &Path) -> Result<Self, Failure> {
         let started = Storage::start(config).await;
@@ -88,6 +117,14 @@ impl Serving for weir_storage::Running {
 impl Serving for weir_issuer::Running {
     type Config = IssuerConfig;
 
+    fn surroundings(config: &IssuerConfig) -> Surroundings<'_> {
+        issuer::surroundings(config)
+    }
+
+    async fn check(config: &IssuerConfig) -> Vec<Check> {
+        issuer::check(config).await
+    }
+
     async fn start(config: IssuerConfig, file: &Path) -> Result<Self, Failure> {
         let identity = config.identity().map_err(|error| bad_file(file, error))?;
         Ok(Issuer::start(&config, &identity).context("could not start the issuer")?)
@@ -112,6 +149,14 @@ impl Serving for weir_issuer::Running {
 
 impl Serving for weir_fts::Running {
     type Config = TransferConfig;
+
+    fn surroundings(config: &TransferConfig) -> Surroundings<'_> {
+        transfer::surroundings(config)
+    }
+
+    async fn check(config: &TransferConfig) -> Vec<Check> {
+        transfer::check(config).await
+    }
 
     async fn start(config: TransferConfig, _: &Path) -> Result<Self, Failure> {
         let started = TransferService::start(config).await;
@@ -138,6 +183,14 @@ impl Serving for weir_fts::Running {
 impl Serving for weir_catalog::Running {
     type Config = CatalogConfig;
 
+    fn surroundings(config: &CatalogConfig) -> Surroundings<'_> {
+        catalog::surroundings(config)
+    }
+
+    async fn check(config: &CatalogConfig) -> Vec<Check> {
+        catalog::check(config).await
+    }
+
     async fn start(config: CatalogConfig, _: &Path) -> Result<Self, Failure> {
         let started = Catalog::start(config).await;
         Ok(started.context("could not start the catalogue")?)
@@ -160,8 +213,13 @@ impl Serving for weir_catalog::Running {
     }
 }
 
-fn serve<S: Serving>(service: &str, file: &Path, output: &Output) -> Result<Exit, Failure> {
+fn serve<S: Serving>(service: &str, arguments: &ServeArguments, output: &Output) -> Result<Exit, Failure> {
+    let file = arguments.config.as_path();
     let config = config::load(file).map_err(|error| bad_file(file, error))?;
+    if arguments.check {
+        return look_at::<S>(service, file, &config, output);
+    }
+    warn(&S::surroundings(&config).identity());
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
         let hangups = Hangups::listen()?;
@@ -171,6 +229,45 @@ fn serve<S: Serving>(service: &str, file: &Path, output: &Output) -> Result<Exit
         notify::stopping();
         Ok(stop(service, running.shutdown(), told, output).await)
     })
+}
+
+/// Says what is wrong with a service before it starts, all at once.
+fn look_at<S: Serving>(service: &str, file: &Path, config: &S::Config, output: &Output) -> Result<Exit, Failure> {
+    let checks = runtime()?.block_on(S::check(config));
+    let failures = checks.iter().filter(|check| check.outcome.has_failed()).count();
+    output.line(format!("{service}, as {} has it", file.display()));
+    let width = checks
+        .iter()
+        .map(|check| check.name.chars().count())
+        .max()
+        .unwrap_or_default();
+    for check in &checks {
+        let lines = finding(&format!("{:width$}", check.name), &check.outcome);
+        lines.iter().for_each(|line| output.line(line));
+    }
+    let total = checks.len();
+    output.line(match failures {
+        0 => format!("{total} checks, none failed"),
+        _ => format!("{total} checks, {failures} failed"),
+    });
+    output.done(&Checked {
+        service,
+        failures,
+        checks,
+    });
+    Ok(if failures == 0 { Exit::Done } else { Exit::CouldNotRun })
+}
+
+/// Puts into the log what clients would complain of: a service starts all the same.
+fn warn(checks: &[Check]) {
+    for check in checks {
+        match &check.outcome {
+            Outcome::Warning { detail: what, remedy } | Outcome::Failed { cause: what, remedy } => {
+                tracing::warn!(check = %check.name, remedy, "{what}");
+            }
+            Outcome::Ok { .. } | Outcome::Skipped { .. } => {}
+        }
+    }
 }
 
 /// Has a service take its file again.

@@ -83,6 +83,8 @@ fn an_administrator_who_follows_the_page_has_an_endpoint() {
     assert!(machine.services.file("srv/atlas").is_dir());
     let configuration = machine.with_names(&blocks(PAGE, "3. The configuration", "toml")[0]);
     fs::write(etc.join("storage.toml"), configuration).unwrap();
+    let looked = machine.sh(&blocks(PAGE, "3. The configuration", "sh")[0]);
+    assert!(looked.contains("none failed"), "{looked}");
     // 4: what the unit starts.
     let mut serve = Command::new(weir_binary());
     serve.args(machine.with_names(&started_by_the_unit("storage")).split(' '));

@@ -232,6 +232,14 @@ impl Discovered {
     }
 }
 
+/// How many keys an issuer has for signatures that are taken here.
+///
+/// # Errors
+/// A sentence: it does not answer, answers for somebody else, or has no such key.
+pub async fn count_keys(fetch: &dyn Fetch, issuer: &str) -> Result<usize, String> {
+    Ok(fetch_keys(fetch, issuer).await?.len())
+}
+
 /// The issuer's metadata, then the key set; errors are sentences.
 async fn fetch_keys(fetch: &dyn Fetch, issuer: &str) -> Result<KeySet, String> {
     let url = Metadata::fetch(fetch, issuer).await?.jwks_uri;

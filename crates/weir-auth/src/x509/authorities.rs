@@ -237,10 +237,17 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 
 /// When the first of these certificates ends (PEM); none if there is none that can be read.
 pub fn ends(pem: &str) -> Option<SystemTime> {
+    validity(pem).map(|(_, end)| end)
+}
+
+/// From when to when all of these certificates are valid (PEM); none if there is none that can be read.
+pub fn validity(pem: &str) -> Option<(SystemTime, SystemTime)> {
     let certificates = certificates(pem.as_bytes());
     let parsed = parse(certificates.iter().map(Vec::as_slice)).ok()?;
+    let start = parsed.iter().map(|one| one.validity().not_before.timestamp()).max()?;
     let end = parsed.iter().map(|one| one.validity().not_after.timestamp()).min()?;
-    Some(UNIX_EPOCH + Duration::from_secs(end.max(0).unsigned_abs()))
+    let time = |seconds: i64| UNIX_EPOCH + Duration::from_secs(seconds.max(0).unsigned_abs());
+    Some((time(start), time(end)))
 }
 
 /// When a certificate ends (DER); none if it cannot be read.

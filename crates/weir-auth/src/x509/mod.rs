@@ -45,7 +45,7 @@ mod servers;
 mod signing_policy;
 mod voms;
 
-pub use authorities::{end, ends};
+pub use authorities::{end, ends, validity};
 pub use clients::{ClientCertificates, ClientCertificatesConfig};
 pub use door::{Door, DoorConfig, DoorError, roles};
 pub use endow::{EndowError, endow};

@@ -12,21 +12,14 @@ use weir_http::{CertificateError, ChainCheck, Client, ClientError, body};
 use weir_measure::files::{FileRow, Happened};
 use weir_units::{Algorithm, Bytes, Checksums};
 
+use weir_service::check::{Clock, ENDS_SOON};
+
 use super::{Check, Outcome, SiteChecks, TestFile, in_time, timed};
 use crate::made::MadeFiles;
 use crate::storage::{StorageDoor, StorageError};
 
 /// Time for one check.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A certificate that ends sooner is told of.
-const ENDS_SOON: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// A clock that is off by more is told of: `Date` counts whole seconds.
-const CLOCK_TOLD: Duration = Duration::from_secs(5);
-
-/// A clock that is off by more fails: tokens and certificates are not valid yet, or not any more, on one of the two sides.
-const CLOCK_FAILS: Duration = Duration::from_secs(30);
 
 /// Remembers the certificate that a server shows.
 #[derive(Default)]
@@ -43,44 +36,6 @@ impl ChainCheck for Shown {
         let own = chain.first().map(|certificate| certificate.to_vec());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = own;
         Ok(())
-    }
-}
-
-/// By how much the clock of another host is off ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// It is ahead by this much at least.
-    Ahead(Duration),
-    /// It is behind by this much at least.
-    Behind(Duration),
-    /// It agrees as far as can be told.
-    Agrees,
-}
-
-impl Clock {
-    /// Compares the `Date` of an answer with our clock when it was asked for and when it came. `Date` has whole seconds.
-    pub fn of(date: SystemTime, asked: SystemTime, answered: SystemTime) -> Self {
-        let second = Duration::from_secs(1);
-        match (date.duration_since(answered), asked.duration_since(date + second)) {
-            (Ok(ahead), _) if !ahead.is_zero() => Self::Ahead(ahead),
-            (_, Ok(behind)) if !behind.is_zero() => Self::Behind(behind),
-            _ => Self::Agrees,
-        }
-    }
-
-    fn outcome(self) -> Outcome {
-        let (by, word) = match self {
-            Self::Agrees => return Outcome::ok("agrees with this machine's"),
-            Self::Ahead(by) => (by, "ahead of"),
-            Self::Behind(by) => (by, "behind"),
-        };
-        let detail = format!("is {} s {word} this machine's", by.as_secs_f64().ceil());
-        let remedy = "synchronise both clocks (NTP): times of transfers, tokens and certificates go by them".to_owned();
-        match by {
-            by if by > CLOCK_FAILS => Outcome::failed(format!("its clock {detail}"), remedy),
-            by if by > CLOCK_TOLD => Outcome::Warning { detail, remedy },
-            _ => Outcome::ok(detail),
-        }
     }
 }
 
@@ -158,11 +113,7 @@ pub async fn look_at(client: &Client, url: &str, deadline: Instant) -> Vec<Check
                 weir_auth::error_chain(&error),
                 "mend the certificates of the authorities",
             );
-            checks.push(Check {
-                name: "certificate",
-                outcome,
-                took_s: 0.0,
-            });
+            checks.push(Check::new("certificate", outcome));
             return checks;
         }
     };
@@ -174,7 +125,10 @@ pub async fn look_at(client: &Client, url: &str, deadline: Instant) -> Vec<Check
     let until = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
     let sent = judging.send_within(request, until).await;
     let took_s = begun.elapsed().as_secs_f64();
-    let check = |name, outcome| Check { name, outcome, took_s };
+    let check = |name: &'static str, outcome| Check {
+        took_s,
+        ..Check::new(name, outcome)
+    };
     match sent {
         Ok(answer) => {
             let text = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
@@ -212,7 +166,10 @@ async fn name(host: &str) -> Outcome {
 /// What an exchange that did not lead to an answer says of connection and certificate.
 fn refused(error: &ClientError, host: &str, took_s: f64) -> Vec<Check> {
     let cause = weir_auth::error_chain(error);
-    let check = |name, outcome| Check { name, outcome, took_s };
+    let check = |name: &'static str, outcome| Check {
+        took_s,
+        ..Check::new(name, outcome)
+    };
     if !matches!(error, ClientError::Tls { .. }) {
         let remedy = "see that the storage runs, that the port is right, and that no firewall is between";
         return vec![check("connection", Outcome::failed(cause, remedy))];
@@ -244,10 +201,10 @@ fn certificate(shown: &Shown) -> Outcome {
     let day = httpdate::fmt_http_date(end);
     let days = left.as_secs() / 86_400;
     if left < ENDS_SOON {
-        return Outcome::Warning {
-            detail: format!("ends in {days} days, {day}"),
-            remedy: "have the site renew it before a long run".to_owned(),
-        };
+        return Outcome::warning(
+            format!("ends in {days} days, {day}"),
+            "have the site renew it before a long run",
+        );
     }
     Outcome::ok(format!("trusted; ends in {days} days, {day}"))
 }
@@ -382,29 +339,4 @@ pub(super) fn failed(error: &StorageError) -> Outcome {
         },
     };
     Outcome::failed(weir_auth::redact(&weir_auth::error_chain(error)), remedy)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-    use super::*;
-
-    #[test]
-    fn a_clock_is_off_only_by_what_a_whole_second_cannot_explain() {
-        // Wrong: two clocks that agree are called different, because Date has whole seconds or the answer took long.
-        let at = |millis: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        let seconds = Duration::from_secs;
-        assert_eq!(Clock::of(at(10_000), at(10_100), at(10_200)), Clock::Agrees);
-        assert_eq!(Clock::of(at(10_000), at(10_999), at(11_500)), Clock::Agrees);
-        assert_eq!(Clock::of(at(10_000), at(9_000), at(20_000)), Clock::Agrees);
-        assert_eq!(Clock::of(at(70_000), at(9_900), at(10_000)), Clock::Ahead(seconds(60)));
-        assert_eq!(
-            Clock::of(at(10_000), at(71_000), at(71_200)),
-            Clock::Behind(seconds(60))
-        );
-        assert!(Clock::Ahead(seconds(60)).outcome().has_failed());
-        assert!(Clock::Behind(seconds(60)).outcome().has_failed());
-        assert!(matches!(Clock::Ahead(seconds(10)).outcome(), Outcome::Warning { .. }));
-        assert!(matches!(Clock::Behind(seconds(2)).outcome(), Outcome::Ok { .. }));
-    }
 }

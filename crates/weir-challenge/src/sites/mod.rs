@@ -13,14 +13,16 @@ mod service;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use weir_plan::Plan;
 
-pub use self::endpoint::{Clock, look_at};
+pub use self::endpoint::look_at;
 pub(crate) use self::links::Ground;
 pub use self::probe::{Asking, Probed, Speed, probe};
 use crate::injection::InjectionDoor;
 use crate::storage::StorageDoor;
+pub use weir_service::check::{Check, Outcome};
 
 /// Storages looked at at once.
 const SITES_AT_ONCE: usize = 8;
@@ -33,65 +35,6 @@ const COPIES_AT_ONCE: usize = 8;
 
 /// Size of the files that are written and copied: more than fits into one packet or one buffer, little enough for any line.
 const FILE_SIZE: u64 = 262_144;
-
-/// How a check ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "lowercase")]
-pub enum Outcome {
-    /// It works.
-    Ok {
-        /// What was found.
-        detail: String,
-    },
-    /// It works, and something should be known.
-    Warning {
-        /// What was found.
-        detail: String,
-        /// What helps.
-        remedy: String,
-    },
-    /// It does not work.
-    Failed {
-        /// Why, secrets removed.
-        cause: String,
-        /// What helps.
-        remedy: String,
-    },
-    /// It was not tried.
-    Skipped {
-        /// Why not.
-        why: String,
-    },
-}
-
-impl Outcome {
-    pub(crate) fn ok(detail: impl Into<String>) -> Self {
-        let detail = detail.into();
-        Self::Ok { detail }
-    }
-
-    pub(crate) fn failed(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
-        let (cause, remedy) = (cause.into(), remedy.into());
-        Self::Failed { cause, remedy }
-    }
-
-    /// Whether it does not work.
-    pub fn has_failed(&self) -> bool {
-        matches!(self, Self::Failed { .. })
-    }
-}
-
-/// One thing that was tried at a storage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Check {
-    /// `name`, `connection`, `certificate`, `clock`, `token`, `write`, `checksum`, `read`, `space`, `delete`.
-    pub name: &'static str,
-    /// How it ended.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-    /// How long it took, in seconds.
-    pub took_s: f64,
-}
 
 /// A storage that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -281,11 +224,8 @@ impl TestFile {
 }
 
 /// Measures a check.
-pub(crate) async fn timed(name: &'static str, work: impl Future<Output = Outcome>) -> Check {
-    let begun = Instant::now();
-    let outcome = work.await;
-    let took_s = begun.elapsed().as_secs_f64();
-    Check { name, outcome, took_s }
+pub(crate) fn timed<'w>(name: &'static str, work: impl Future<Output = Outcome> + Send + 'w) -> BoxFuture<'w, Check> {
+    Box::pin(Check::of(name, work))
 }
 
 /// Ends a check at the deadline.

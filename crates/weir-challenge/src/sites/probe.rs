@@ -95,11 +95,7 @@ pub async fn probe(url: &str, asking: &Asking) -> Probed {
     if asking.token.is_none() {
         let why = "there is no token: name one with --token-file".to_owned();
         let outcome = Outcome::Skipped { why };
-        probed.checks.push(Check {
-            name: "write",
-            outcome,
-            took_s: 0.0,
-        });
+        probed.checks.push(Check::new("write", outcome));
         return probed;
     }
     let file = TestFile {
@@ -119,19 +115,11 @@ pub async fn probe(url: &str, asking: &Asking) -> Probed {
         };
         match tokio::time::timeout_at(deadline, Box::pin(speeds(&door, &large))).await {
             Ok(Ok(speeds)) => probed.speeds = speeds,
-            Ok(Err(outcome)) => probed.checks.push(Check {
-                name: "speed",
-                outcome,
-                took_s: 0.0,
-            }),
+            Ok(Err(outcome)) => probed.checks.push(Check::new("speed", outcome)),
             Err(_) => {
                 let cause = format!("{:.1} did not go there and back in time", Bytes(asking.size));
                 let outcome = Outcome::failed(cause, "give it more time with --limit, or a smaller --size");
-                probed.checks.push(Check {
-                    name: "speed",
-                    outcome,
-                    took_s: 0.0,
-                });
+                probed.checks.push(Check::new("speed", outcome));
             }
         }
         let _large = door.delete(&large.path).await;

@@ -24,6 +24,7 @@ impl Endpoint {
         let identity = lab.authority.issue(&[San::from("127.0.0.1")], name).unwrap();
         let (certificate, key) = write_identity(&identity, &folder, "storage").unwrap();
         let area = AreaConfig {
+            create_root: true,
             durability: Durability::Cache,
             checksums: vec![weir_units::Algorithm::Adler32],
             ..AreaConfig::new(name, StoragePath::root(), folder.join("area"))

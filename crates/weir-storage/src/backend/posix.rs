@@ -103,6 +103,17 @@ pub struct OpenRoot {
     source: io::Error,
 }
 
+impl OpenRoot {
+    /// A path with which something could not be done.
+    pub(crate) fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self {
+            operation,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
 impl PosixBackend {
     /// Opens a root directory, making it if it is missing, and locks it against a second endpoint. The directories that
     /// it makes are on the disk when this returns.
@@ -118,11 +129,7 @@ impl PosixBackend {
                 source: errno.into(),
             }
         };
-        durable_folder(root).map_err(|source| OpenRoot {
-            operation: "make directory",
-            path: root.to_owned(),
-            source,
-        })?;
+        durable_folder(root).map_err(|source| OpenRoot::new("make directory", root, source))?;
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = fs::open(root, directory, Mode::empty()).map_err(failed("open"))?;
         match fs::mkdirat(&handle, PRIVATE_DIRECTORY, Mode::RWXU) {

@@ -18,8 +18,14 @@ pub struct AreaConfig {
     pub name: String,
     /// Where it appears in URLs.
     pub prefix: StoragePath,
-    /// The directory that holds it; made if it is missing.
+    /// The directory that holds it.
     pub root: PathBuf,
+    /// Makes the root if it is missing. Default: no, the endpoint does not start: the disk that should be there may not be mounted.
+    #[serde(default)]
+    pub create_root: bool,
+    /// A directory at which a file system must be mounted, the root or one above it. Default: none is asked for.
+    #[serde(default)]
+    pub mount: Option<PathBuf>,
     /// The most that its files may take together. Default: what the file system has.
     #[serde(default)]
     pub quota: Option<Bytes>,
@@ -80,6 +86,8 @@ impl AreaConfig {
             name: name.into(),
             prefix,
             root: root.into(),
+            create_root: false,
+            mount: None,
             quota: None,
             read_only: false,
             anonymous_read: false,
@@ -99,6 +107,14 @@ impl AreaConfig {
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(valid) {
             let problem = format!("\"{}\" is no name", self.name);
             return wrong("name", problem, "use letters, digits, '.', '_' and '-'");
+        }
+        if let Some(mount) = self.mount.as_ref().filter(|mount| !self.root.starts_with(mount)) {
+            let problem = format!("{} does not lie below {}", self.root.display(), mount.display());
+            return wrong(
+                "mount",
+                problem,
+                "name the directory at which the disk of the root is mounted",
+            );
         }
         let mut names = self.prefix.names();
         if names.any(|name| name.starts_with(PRIVATE_PREFIX)) {

@@ -10,7 +10,6 @@ use weir_world::{ErrorClass, Party, Phase};
 use crate::{
     backend::{BackendError, Obstacle},
     data::SinkError,
-    marker::one_line,
     refusal::Refusal,
 };
 
@@ -47,7 +46,7 @@ impl CopyFailure {
             class,
             party,
             phase,
-            message: one_line(&weir_auth::redact(message.as_ref())),
+            message: weir_auth::one_line(&weir_auth::redact(message.as_ref())),
         }
     }
 

@@ -62,6 +62,8 @@ fn areas(now: &[AreaConfig], new: &[AreaConfig], waiting: &mut Vec<String>) -> V
         }
         AreaConfig {
             root: known.root.clone(),
+            create_root: known.create_root,
+            mount: known.mount.clone(),
             ..new.clone()
         }
     });

@@ -155,6 +155,7 @@ impl Lab {
         let identity = self.ca.issue(&[San::Ip(listen.ip())], name).unwrap();
         let (certificate, key) = write_identity(&identity, self.dir.path(), name).unwrap();
         let area = AreaConfig {
+            create_root: true,
             durability: Durability::Cache,
             ..AreaConfig::new("data", "/".parse().unwrap(), self.dir.path().join(name))
         };

@@ -73,6 +73,7 @@ async fn rules_end_where_another_area_begins() {
             config.areas[0].rules = vec![rule(&[Read, Modify], |rule| rule.group = Some("/ops".into()))];
             let rules = vec![rule(&[Create], |rule| rule.group = Some("/dune".into()))];
             config.areas.push(AreaConfig {
+                create_root: true,
                 rules,
                 durability: Durability::Cache,
                 ..AreaConfig::new("inner", "/a/inner".parse().unwrap(), inner)

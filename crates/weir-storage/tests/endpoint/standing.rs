@@ -108,6 +108,7 @@ async fn the_space_report_tells_what_is_there() {
             config.areas[0].prefix = "/dune".parse().unwrap();
             config.areas[0].quota = Some(Bytes(1_000_000));
             config.areas.push(AreaConfig {
+                create_root: true,
                 rules: vec![rule(&[Read], |rule| rule.vo = Some("cms".into()))],
                 read_only: true,
                 durability: Durability::Cache,

@@ -198,6 +198,7 @@ async fn no_token_reaches_into_another_area() {
             with_tokens(&lab, "a")(config);
             let rules = vec![rule(&[Create], |rule| rule.dn = Some("/O=Weir/CN=Eve".into()))];
             config.areas.push(AreaConfig {
+                create_root: true,
                 rules,
                 durability: Durability::Cache,
                 ..AreaConfig::new("inner", "/a/inner".parse().unwrap(), inner)

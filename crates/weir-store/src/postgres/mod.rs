@@ -25,5 +25,5 @@ pub use election::{Election, Leadership, Process, TERM};
 pub use leases::Leases;
 pub use members::{GRACE, LEADER, Members, Node, Peer, Pulse, TERM_ALONE, notify};
 pub use migrate::migrate;
-pub use session::{PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session, Values};
+pub use session::{PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session, Values, reach};
 pub use wait::wait;

@@ -12,8 +12,10 @@ use std::{
 
 use futures_util::future::try_join;
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use weir_http::TrustRoots;
 
 use super::{
+    address::Address,
     ahead::{Ahead, Owned},
     connect::{Carrier, Connector},
     wait::wait,
@@ -61,6 +63,15 @@ pub struct Session {
     ahead: Ahead,
     patience: Duration,
     _carrier: Carrier,
+}
+
+/// Whether a database can be reached and lets its user in. Blocks.
+///
+/// # Errors
+/// As [`Connector::new`] and [`Session::open`].
+pub fn reach(address: &Address, trust: &TrustRoots, patience: Duration) -> Result<(), StoreError> {
+    let connector = Connector::new(address, trust)?;
+    Session::open(&connector, Purpose::Rows, patience).map(drop)
 }
 
 impl Session {

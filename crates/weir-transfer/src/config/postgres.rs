@@ -86,7 +86,7 @@ fn postgres_port() -> u16 {
 
 impl PostgresConfig {
     /// The database for a client of it.
-    pub(crate) fn address(&self) -> Address {
+    pub fn address(&self) -> Address {
         Address {
             hosts: self.hosts().map(str::to_owned).collect(),
             port: self.port,

@@ -1,0 +1,111 @@
+//! What an endpoint of a configuration would find: `weir serve storage --check`. Nothing is made or changed.
+
+use std::time::SystemTime;
+
+use weir_auth::x509::Door;
+use weir_service::check::{Check, Outcome, Surroundings, folder, mounted, parent, secret};
+use weir_service::config::ConfigError;
+use weir_storage::{AreaConfig, StorageConfig, separate};
+
+/// Looks at everything that the configuration names.
+pub(super) async fn check(config: &StorageConfig) -> Vec<Check> {
+    let mut checks = surroundings(config).check().await;
+    checks.extend(config.areas.iter().flat_map(area));
+    if let Err(error) = separate(&config.areas) {
+        checks.push(Check::new("areas", overlapping(&error)));
+    }
+    if let Some(path) = &config.access_log {
+        checks.push(Check::new("access_log", parent(path)));
+    }
+    if let Some(tokens) = &config.tokens {
+        checks.push(Check::new(
+            "tokens.key",
+            if tokens.key.exists() {
+                secret(&tokens.key)
+            } else {
+                parent(&tokens.key)
+            },
+        ));
+    }
+    if let Some(x509) = &config.x509 {
+        let outcome = match Door::open(x509, SystemTime::now()) {
+            Ok(_) => Outcome::ok("authorities and grid-mapfile can be read"),
+            Err(error) => Outcome::failed(
+                weir_auth::error_chain(&error),
+                "correct [x509], or install what it names",
+            ),
+        };
+        checks.push(Check::new("x509", outcome));
+    }
+    checks
+}
+
+/// What the endpoint has around it.
+pub(super) fn surroundings(config: &StorageConfig) -> Surroundings<'_> {
+    Surroundings {
+        listen: config.listen,
+        url: config.url.as_deref(),
+        tls: config.tls.as_ref(),
+        trust: Some(&config.trust),
+        issuers: config.issuers.iter().map(|issuer| issuer.url.as_str()).collect(),
+    }
+}
+
+fn area(area: &AreaConfig) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if let Some(mount) = &area.mount {
+        let shown = mount.display();
+        let outcome = match mounted(mount) {
+            Ok(true) => Outcome::ok(format!("{shown} is mounted")),
+            Ok(false) => Outcome::failed(format!("nothing is mounted at {shown}"), format!("mount {shown}")),
+            Err(error) => Outcome::failed(
+                format!("could not look at {shown}: {error}"),
+                format!("make {shown} and mount it"),
+            ),
+        };
+        checks.push(Check::new(format!("area {} mount", area.name), outcome));
+    }
+    checks.push(Check::new(format!("area {} root", area.name), root(area)));
+    checks
+}
+
+fn root(area: &AreaConfig) -> Outcome {
+    if area.create_root && !area.root.exists() {
+        let above = area.root.ancestors().skip(1).find(|above| above.exists());
+        let Some(above) = above else {
+            return Outcome::failed("no directory above it is there", "correct the path");
+        };
+        return match folder(above, "") {
+            Outcome::Ok { .. } => Outcome::ok(format!("{} will be made", area.root.display())),
+            other => other,
+        };
+    }
+    if area.read_only && area.root.is_dir() {
+        return Outcome::ok(format!("{} is there; the area is read-only", area.root.display()));
+    }
+    let outcome = folder(
+        &area.root,
+        "mount its disk, make it, or set create_root = true in [[area]]",
+    );
+    if outcome.has_failed() || area.mount.is_some() || !lies_on_the_system(area) {
+        return outcome;
+    }
+    Outcome::warning(
+        format!("{} lies on the file system of /", area.root.display()),
+        "if a disk of its own should be there, mount it, and name its mount point with mount in [[area]]",
+    )
+}
+
+/// Whether the root is on the file system on which the system is.
+fn lies_on_the_system(area: &AreaConfig) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &std::path::Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
+    device(&area.root).is_some() && device(&area.root) == device("/".as_ref())
+}
+
+fn overlapping(error: &ConfigError) -> Outcome {
+    Outcome::failed(
+        error.to_string(),
+        "give each area a directory of its own, outside of the others",
+    )
+}
