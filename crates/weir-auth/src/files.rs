@@ -73,7 +73,7 @@ pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// A path without links. What is not there yet is put behind what it lies in.
+/// A path without links. Of a path that does not exist yet, the directories that exist are resolved.
 pub fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = path

@@ -66,7 +66,7 @@ impl Directories {
 }
 
 /// Deletes everything else below the run's directories, but at doors where it stays: source files, and what transfers may have left that
-/// did not finish, as the rows of the run's folder have it. What cannot be deleted is written to the log.
+/// did not finish, as the rows of the run's folder have it. A path that cannot be deleted is written to the log.
 ///
 /// Returns how many paths are left at storage that is not the embedded grid's.
 pub(crate) async fn rest(
@@ -92,8 +92,12 @@ pub(crate) async fn rest(
     let files = files.filter(|(door, _)| std::future::ready(!stays(*door)));
     let deletion = Deletion::new(doors, folder);
     let mut left = deletion.run(files, Some(made)).await;
-    if let Ok(Err(error)) = reading.await {
-        folder.log(&format!("what transfers may have left is not known: {error}"));
+    match reading.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => folder.log(&format!(
+            "the files that transfers may have left are not known: {error}"
+        )),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
     // Deepest first: not every storage deletes a directory with what is in it.
     let mut by_depth: Vec<(usize, String)> = directories.0.into_iter().filter(|(door, _)| !stays(*door)).collect();

@@ -142,7 +142,7 @@ pub(crate) struct Engine<D> {
     unknown: BTreeMap<JobId, Duration>,
     /// Why everything that has not ended was withdrawn, once it was.
     withdrawal: Option<Withdrawal>,
-    /// What held links back when everything was withdrawn, as far as the service said.
+    /// The service's reasons why links waited when everything was withdrawn, by link.
     held_back: BTreeMap<usize, HeldBack>,
     /// Whose fault the last failure on a link was.
     failed_by: BTreeMap<usize, Party>,

@@ -178,14 +178,14 @@ impl InjectionError {
     }
 }
 
-/// What keeps the transfers of a link from going on, as the service says.
+/// The service's reason why the transfers of a link wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBack {
     /// In the service's words.
     pub text: String,
     /// Whether it waits because of failures.
     pub by_failures: bool,
-    /// Who has failed, if that is known.
+    /// The party that has failed, if it is known.
     pub party: Option<Party>,
 }
 

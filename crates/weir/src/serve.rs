@@ -2,6 +2,7 @@
 
 mod catalog;
 mod database;
+mod files;
 mod issuer;
 mod storage;
 mod transfer;

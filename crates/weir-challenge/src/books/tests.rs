@@ -85,7 +85,7 @@ fn feed() -> Vec<u64> {
         record.failure.clone_from(&transfer.failure);
         failed += u64::from(transfer.state == State::Failed);
         books.ended(&record, None);
-        // What happens each second in between.
+        // A run takes a sample each second in between.
         let now = since(row.ended).as_secs();
         while second < now {
             second += 1;

@@ -1,11 +1,10 @@
 //! What an endpoint of a configuration would find: `weir serve storage --check`. Nothing is made or changed.
 
-use std::time::SystemTime;
-
-use weir_auth::x509::Door;
-use weir_service::check::{Check, Outcome, Surroundings, folder, mounted, parent, secret};
+use weir_service::check::{Check, Outcome, Surroundings, folder, mounted, parent};
 use weir_service::config::ConfigError;
 use weir_storage::{AreaConfig, StorageConfig, separate};
+
+use super::files::{own_key, x509};
 
 /// Looks at everything that the configuration names.
 pub(super) async fn check(config: &StorageConfig) -> Vec<Check> {
@@ -17,26 +16,8 @@ pub(super) async fn check(config: &StorageConfig) -> Vec<Check> {
     if let Some(path) = &config.access_log {
         checks.push(Check::new("access_log", parent(path)));
     }
-    if let Some(tokens) = &config.tokens {
-        checks.push(Check::new(
-            "tokens.key",
-            if tokens.key.exists() {
-                secret(&tokens.key)
-            } else {
-                parent(&tokens.key)
-            },
-        ));
-    }
-    if let Some(x509) = &config.x509 {
-        let outcome = match Door::open(x509, SystemTime::now()) {
-            Ok(_) => Outcome::ok("authorities and grid-mapfile can be read"),
-            Err(error) => Outcome::failed(
-                weir_auth::error_chain(&error),
-                "correct [x509], or install what it names",
-            ),
-        };
-        checks.push(Check::new("x509", outcome));
-    }
+    checks.extend(config.tokens.iter().map(|tokens| own_key("tokens.key", &tokens.key)));
+    checks.extend(config.x509.iter().map(x509));
     checks
 }
 

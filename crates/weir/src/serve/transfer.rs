@@ -1,13 +1,11 @@
 //! What a transfer service of a configuration would find: `weir serve transfer --check`. Nothing is made or changed.
 
-use std::time::SystemTime;
-
-use weir_auth::x509::Door;
 use weir_http::TrustRoots;
-use weir_service::check::{Check, Outcome, Surroundings, parent, secret};
+use weir_service::check::{Check, Surroundings, parent};
 use weir_transfer::config::{PostgresConfig, TransferConfig};
 
 use super::database;
+use super::files::{own_key, x509};
 
 /// Looks at everything that the configuration names.
 pub(super) async fn check(config: &TransferConfig) -> Vec<Check> {
@@ -18,25 +16,11 @@ pub(super) async fn check(config: &TransferConfig) -> Vec<Check> {
     if let Some(server) = &config.postgres {
         checks.push(database::postgres(server.address(), trust(server, config)).await);
     }
-    if let Some(key) = &config.key_file {
-        checks.push(Check::new(
-            "key_file",
-            if key.exists() { secret(key) } else { parent(key) },
-        ));
-    }
+    checks.extend(config.key_file.iter().map(|key| own_key("key_file", key)));
     if let Some(events) = &config.events {
         checks.push(Check::new("events.spool", parent(&events.spool)));
     }
-    if let Some(x509) = &config.x509 {
-        let outcome = match Door::open(x509, SystemTime::now()) {
-            Ok(_) => Outcome::ok("authorities and grid-mapfile can be read"),
-            Err(error) => Outcome::failed(
-                weir_auth::error_chain(&error),
-                "correct [x509], or install what it names",
-            ),
-        };
-        checks.push(Check::new("x509", outcome));
-    }
+    checks.extend(config.x509.iter().map(x509));
     checks
 }
 
