@@ -418,6 +418,7 @@ fn start_xrootd(
             root_port: free_port()?,
             measured: true,
             elsewhere,
+            cluster: None,
         };
         Xrootd::start(folder, &settings)
     };

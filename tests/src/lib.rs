@@ -68,4 +68,4 @@ pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, dra
 pub use strace::{Strace, Trouble};
 pub use syscalls::{Call, Recording};
 pub use tape::{Tape, TapeState};
-pub use xrootd::{Elsewhere, Xrootd, XrootdSettings};
+pub use xrootd::{Cluster, Elsewhere, Xrootd, XrootdSettings};

@@ -41,6 +41,23 @@ pub struct XrootdSettings<'a> {
     pub measured: bool,
     /// Where another XRootD is to be run than this system's.
     pub elsewhere: Option<&'a Elsewhere>,
+    /// Its place in a cluster, if it is in one. Not with `elsewhere`.
+    pub cluster: Option<Cluster>,
+}
+
+/// A place in a cluster: a door that redirects, and the nodes that keep the files. Nodes know the door, not the other way round.
+#[derive(Debug, Clone, Copy)]
+pub enum Cluster {
+    /// Redirects every request to a node. Nodes announce themselves at this port of its address.
+    Door {
+        /// A free port.
+        port: u16,
+    },
+    /// Keeps files; its HTTP door is at the port of the root protocol, which is the one that the door of the cluster names.
+    Node {
+        /// Address and port where it announces itself.
+        door: (Ipv4Addr, u16),
+    },
 }
 
 /// The root directory of another system, e.g. with a newer release. Only root can run what is in it.
@@ -60,6 +77,8 @@ pub struct Xrootd {
     /// The folder behind `/data`.
     pub data: PathBuf,
     daemon: Daemon,
+    /// What manages the cluster.
+    manager: Option<Daemon>,
 }
 
 impl Xrootd {
@@ -92,7 +111,17 @@ impl Xrootd {
         let url = format!("https://{}:{}", settings.address, settings.port);
         let openssl = settings.measured.then(|| home.join("conf/openssl.cnf"));
         let at = (settings.address, settings.port);
-        Self::launch(folder, settings.name, (url, at), openssl.as_deref(), settings.elsewhere)
+        let mut started = Self::launch(folder, settings.name, (url, at), openssl.as_deref(), settings.elsewhere)?;
+        if settings.cluster.is_some() {
+            anyhow::ensure!(
+                settings.elsewhere.is_none(),
+                "a cluster of another system's XRootD is not started"
+            );
+            let command = program("cmsd", &home, settings.name);
+            let log = folder.join(format!("{}-cmsd.log", settings.name));
+            started.manager = Some(Daemon::start(command, &log)?);
+        }
+        Ok(started)
     }
 
     /// Configures and starts a server without TLS, where everybody may read and write; waits until its port answers.
@@ -142,17 +171,12 @@ impl Xrootd {
             run(Command::new("chown").args(["-R", &owner]).arg(&home))?.expect_ok()?;
         }
         let mut command = match elsewhere {
-            Some(elsewhere) => elsewhere.command(folder),
-            None => Command::new("xrootd"),
+            Some(elsewhere) => as_configured(elsewhere.command(folder), &home, name),
+            None => program("xrootd", &home, name),
         };
-        command.arg("-c").arg(home.join("conf/xrootd.cfg")).args(["-n", name]);
-        if root {
-            command.args(["-R", "xrootd"]);
-        }
         command
             .env("XDG_CACHE_HOME", home.join("cache"))
-            .env("X509_CERT_DIR", home.join("certs"))
-            .current_dir(&home);
+            .env("X509_CERT_DIR", home.join("certs"));
         if let Some(openssl) = openssl {
             command.env("OPENSSL_CONF", openssl);
         }
@@ -166,18 +190,37 @@ impl Xrootd {
             url,
             data: home.join("root/data"),
             daemon,
+            manager: None,
         })
     }
 
     /// What it has logged.
     pub fn said(&self) -> String {
-        self.daemon.said()
+        let manager = self.manager.as_ref().map_or_else(String::new, Daemon::said);
+        self.daemon.said() + &manager
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.daemon.pid()
     }
+}
+
+/// One of XRootD's programs with the configuration of this folder.
+fn program(name: &str, home: &Path, instance: &str) -> Command {
+    as_configured(Command::new(name), home, instance)
+}
+
+fn as_configured(mut command: Command, home: &Path, instance: &str) -> Command {
+    command
+        .arg("-c")
+        .arg(home.join("conf/xrootd.cfg"))
+        .args(["-n", instance]);
+    if rustix::process::geteuid().is_root() {
+        command.args(["-R", "xrootd"]);
+    }
+    command.current_dir(home);
+    command
 }
 
 impl Elsewhere {
@@ -233,19 +276,25 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
     let XrootdSettings {
         name, port, root_port, ..
     } = settings;
+    let role = role(settings);
+    // A door leaves it to its nodes to judge who may do what.
+    let is_door = matches!(settings.cluster, Some(Cluster::Door { .. }));
+    let authorize = if is_door { "" } else { "ofs.authorize 1\n" };
     let trace = if settings.measured { "" } else { "scitokens.trace all\n" };
     // Releases since 6.0 refuse copies from such addresses unless told otherwise; 5.5 does not know the word.
     let private = settings.elsewhere.map_or("", |_| "tpc.allow local private\n");
     format!(
         "all.export /data\n\
-         all.role server\n\
+         {role}\
          all.adminpath {home}/admin\n\
          all.pidpath {home}/admin\n\
          all.sitename {name}\n\
          oss.localroot {home}/root\n\
-         xrd.port {root_port}\n\
+         xrd.port {root_port} if exec xrootd\n\
          xrd.network nodnr\n\
+         if exec xrootd\n\
          xrd.protocol XrdHttp:{port} libXrdHttp.so\n\
+         fi\n\
          xrd.tls {home}/conf/host.pem {home}/conf/host.key\n\
          xrd.tlsca certdir {home}/certs\n\
          http.httpsmode auto\n\
@@ -253,7 +302,7 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
          {private}\
          http.header2cgi Authorization authz\n\
          http.selfhttps2http no\n\
-         ofs.authorize 1\n\
+         {authorize}\
          ofs.authlib ++ libXrdAccSciTokens.so config={home}/conf/scitokens.cfg\n\
          {trace}\
          acc.authdb {home}/conf/authdb\n\
@@ -264,6 +313,21 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
          sec.protbind * only ztn unix\n\
          xrootd.tls capable all\n"
     )
+}
+
+/// Its part in a cluster, or that it is alone.
+fn role(settings: &XrootdSettings<'_>) -> String {
+    match settings.cluster {
+        None => "all.role server\n".to_owned(),
+        Some(Cluster::Door { port }) => format!(
+            "all.role manager\nall.manager {}:{port}\nxrd.port {port} if exec cmsd\ncms.allow host *\n\
+             cms.delay startup 1 servers 1 lookup 1\nhttp.desthttps yes\n",
+            settings.address
+        ),
+        Some(Cluster::Node { door: (address, port) }) => {
+            format!("all.role server\nall.manager {address}:{port}\nxrd.port any if exec cmsd\n")
+        }
+    }
 }
 
 /// libscitokens reads an issuer's keys from this cache before it asks the network.

@@ -82,6 +82,7 @@ impl Lab {
                 root_port: XROOTD_PORT + 1,
                 measured: false,
                 elsewhere: None,
+                cluster: None,
             },
         )?;
         Ok(Self {

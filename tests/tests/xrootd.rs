@@ -62,6 +62,7 @@ impl Lab {
                     root_port: free_port()?,
                     measured: false,
                     elsewhere: None,
+                    cluster: None,
                 },
             )
         };

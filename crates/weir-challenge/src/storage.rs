@@ -4,20 +4,22 @@
 //! directory.
 
 mod looks;
+mod sending;
 
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::TryStreamExt;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Request, StatusCode, header};
 use http_body_util::BodyExt;
 use weir_auth::Secret;
 use weir_auth::client::{TokenError, TokenSource};
-use weir_http::{Client, ClientError, body};
+use weir_http::{Client, body};
 use weir_units::{Checksums, Hasher};
 
-use crate::content::{ALGORITHMS, Content};
+use sending::Call;
+
+use crate::content::{ALGORITHMS, Content, ContentChecksums};
 
 /// Time for a request without a large body.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -192,17 +194,18 @@ impl StorageDoor {
     }
 
     async fn upload_once(&self, path: &str, seed: u64, number: u64, size: u64) -> Result<Checksums, StorageError> {
-        let content = Content::new(seed, number, size);
-        let checksums = content.checksums();
-        let request = self.request(Method::PUT, path, &self.token_to_write().await?);
-        let request = request.header(header::CONTENT_LENGTH, size);
-        let stream = content.map_err(|never| match never {});
-        let request = request
-            .body(body::stream(stream))
-            .expect("a URL of the plan and plain headers");
-        let limit = PATIENCE + Duration::from_secs(size / SLOWEST_BYTES_PER_SEC);
-        let sent = self.client.send_expecting(request, Duration::from_secs(2), limit).await;
-        self.accept("write", path, sent).await?;
+        let mut checksums = ContentChecksums::default();
+        let call = Call {
+            limit: PATIENCE + Duration::from_secs(size / SLOWEST_BYTES_PER_SEC),
+            ..Call::new("write", "PUT", path, self.token_to_write().await?)
+        };
+        let call = call.header(header::CONTENT_LENGTH, size.into());
+        let content = || {
+            let content = Content::new(seed, number, size);
+            checksums = content.checksums();
+            body::stream(content.map_err(|never| match never {}))
+        };
+        self.send_with(call, content).await?;
         checksums.get().ok_or_else(|| {
             let source = "the storage said yes before it had the whole file".into();
             StorageError::Exchange {
@@ -218,10 +221,7 @@ impl StorageDoor {
     async fn make_directories(&self, path: &str) -> Result<(), StorageError> {
         for (end, _) in path.match_indices('/').filter(|(end, _)| *end > 0) {
             let directory = &path[..end];
-            match self
-                .plain("make", Method::from_bytes(b"MKCOL").expect("a method"), directory)
-                .await
-            {
+            match self.plain("make", "MKCOL", directory).await {
                 Ok(()) => {}
                 Err(StorageError::Refused { status, .. })
                     if matches!(status.as_u16(), 403 | 405 | 409) || status == StatusCode::CREATED => {}
@@ -233,7 +233,7 @@ impl StorageDoor {
 
     /// Deletes a file or directory; returns whether it was there.
     pub(crate) async fn delete(&self, path: &str) -> Result<bool, StorageError> {
-        match self.plain("delete", Method::DELETE, path).await {
+        match self.plain("delete", "DELETE", path).await {
             Ok(()) => Ok(true),
             Err(StorageError::Refused {
                 status: StatusCode::NOT_FOUND | StatusCode::GONE,
@@ -254,12 +254,8 @@ impl StorageDoor {
         path: &str,
         mut data: impl FnMut(),
     ) -> Result<(u64, Checksums), StorageError> {
-        let request = self.request(Method::GET, path, &self.token_to_read().await?);
-        let request = request
-            .body(body::empty())
-            .expect("a URL of the plan and plain headers");
         let response = self
-            .accept("read", path, self.client.send_within(request, PATIENCE).await)
+            .send(Call::new("read", "GET", path, self.token_to_read().await?))
             .await?;
         let mut body = response.into_body();
         let mut hasher = Hasher::new(&ALGORITHMS);
@@ -284,9 +280,11 @@ impl StorageDoor {
         let path = "/.well-known/weir/metrics";
         let request = Request::get(format!("{}{path}", self.origin()));
         let request = request.body(body::empty()).expect("a URL of the plan");
-        let response = self
-            .accept("read", path, self.client.send_within(request, PATIENCE).await)
-            .await?;
+        let sent = self.client.send_within(request, PATIENCE).await;
+        let response = sent.map_err(|error| self.broken("read", path, error.into()))?;
+        if !response.status().is_success() {
+            return Err(self.broken("read", path, response.status().to_string().into()));
+        }
         let text = body::read_limited(response.into_body(), TEXT_MAX, PATIENCE).await;
         let text = text.map_err(|error| self.broken("read", path, error.into()))?;
         let text = String::from_utf8_lossy(&text);
@@ -304,49 +302,19 @@ impl StorageDoor {
         })
     }
 
-    async fn plain(&self, operation: &'static str, method: Method, path: &str) -> Result<(), StorageError> {
-        let request = self.request(method, path, &self.token_to_write().await?);
-        let request = request
-            .body(body::empty())
-            .expect("a URL of the plan and plain headers");
+    /// Writes an empty file as somebody who has no token.
+    pub(crate) async fn write_without_token(&self, path: &str) -> Result<(), StorageError> {
+        let call = Call::new("write", "PUT", path, None).header(header::CONTENT_LENGTH, 0.into());
+        self.send(call).await.map(|_| ())
+    }
+
+    async fn plain(&self, operation: &'static str, method: &str, path: &str) -> Result<(), StorageError> {
         let response = self
-            .accept(operation, path, self.client.send_within(request, PATIENCE).await)
+            .send(Call::new(operation, method, path, self.token_to_write().await?))
             .await?;
         // An empty body read to its end lets the connection be used again.
         let _text = body::read_limited(response.into_body(), TEXT_MAX, PATIENCE).await;
         Ok(())
-    }
-
-    fn request(&self, method: Method, path: &str, token: &Secret) -> http::request::Builder {
-        let request = Request::builder().method(method).uri(self.url_of(path));
-        request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
-    }
-
-    /// Turns everything that is not a success into an error with the answer's first line.
-    async fn accept(
-        &self,
-        operation: &'static str,
-        path: &str,
-        sent: Result<Response<hyper::body::Incoming>, ClientError>,
-    ) -> Result<Response<hyper::body::Incoming>, StorageError> {
-        let response = sent.map_err(|error| self.broken(operation, path, error.into()))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let text = body::read_limited(response.into_body(), 64 * 1024, PATIENCE)
-            .await
-            .unwrap_or_else(|_| Bytes::new());
-        let text = String::from_utf8_lossy(&text);
-        let message = weir_auth::redact(text.lines().next().unwrap_or_default().trim());
-        let (path, rse) = (path.to_owned(), self.name.clone());
-        Err(StorageError::Refused {
-            operation,
-            path,
-            rse,
-            status,
-            message,
-        })
     }
 
     fn broken(&self, operation: &'static str, path: &str, source: Box<dyn Error + Send + Sync>) -> StorageError {

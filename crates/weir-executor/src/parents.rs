@@ -1,9 +1,13 @@
 //! The directories above a destination.
 
-use http::{Method, StatusCode, Uri};
+use http::{HeaderMap, Method, StatusCode};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
-use super::attempt::Attempt;
+use super::{
+    attempt::Attempt,
+    surl::Surl,
+    wire::{Forward, Side, send},
+};
 
 /// A missing parent collection: 409 by RFC 4918 section 9.7.1; XRootD 5.5 says 400 or 404 with "no such file or directory".
 pub(super) fn lacks_parent(failure: &Failure) -> bool {
@@ -18,7 +22,6 @@ impl Attempt<'_> {
         let Ok(uri) = self.destination.uri(Phase::Preparation) else {
             return;
         };
-        let mkcol = Method::from_bytes(b"MKCOL").expect("MKCOL is a token");
         let path = uri.path().to_owned();
         let parents = path
             .match_indices('/')
@@ -26,31 +29,26 @@ impl Attempt<'_> {
             .filter(|parent| !parent.is_empty());
         let mut missing = Vec::new();
         for parent in parents.collect::<Vec<_>>().into_iter().rev() {
-            match self.make(&uri, parent, &mkcol).await {
+            match self.make(parent).await {
                 Some(StatusCode::CONFLICT | StatusCode::NOT_FOUND) => missing.push(parent),
                 _ => break,
             }
         }
         for parent in missing.into_iter().rev() {
-            self.make(&uri, parent, &mkcol).await;
+            self.make(parent).await;
         }
     }
 
-    async fn make(&self, uri: &Uri, path: &str, mkcol: &Method) -> Option<StatusCode> {
-        let mut request = http::Request::new(weir_http::body::empty());
-        *request.method_mut() = mkcol.clone();
-        *request.uri_mut() = format!("{}://{}{path}/", uri.scheme_str()?, uri.authority()?)
-            .parse()
-            .ok()?;
-        if let Some(token) = self.destination.bearer() {
-            request.headers_mut().insert(http::header::AUTHORIZATION, token);
-        }
-        Some(
-            self.client
-                .send_within(request, self.settings.response_timeout)
-                .await
-                .ok()?
-                .status(),
-        )
+    /// The answer of the storage, or of the node to which it redirects.
+    async fn make(&self, path: &str) -> Option<StatusCode> {
+        let surl = Surl::parse_place(&format!("{}{path}/", self.destination.surl.endpoint())).ok()?;
+        let side = Side {
+            surl,
+            ..self.destination.clone()
+        };
+        let mkcol = Method::from_bytes(b"MKCOL").expect("MKCOL is a token");
+        let (request, limit) = ((mkcol, HeaderMap::new()), self.settings.response_timeout);
+        let sent = send(self.client, &side, Phase::Preparation, request, Forward::Same, limit).await;
+        Some(sent.ok()?.response.status())
     }
 }

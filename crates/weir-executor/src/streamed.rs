@@ -22,7 +22,7 @@ use weir_world::{ErrorClass, Failure, Phase};
 use super::{
     attempt::Attempt,
     thirdparty::Refused,
-    wire::{Forward, keeps_credentials, redirect, send, text_of},
+    wire::{Forward, keeps_credentials, redirected_to, send, text_of},
 };
 
 /// How long a destination may take to say `100 Continue` before the body is sent all the same: long enough for a token
@@ -134,7 +134,9 @@ async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, mut request: Request<Bod
         }
     };
     attempt.moved(relay.moved.load(Ordering::Relaxed));
-    if let Some(next) = redirect(&response, &uri, side, Phase::Transfer, &Method::PUT).map_err(Refused::for_good)? {
+    if let Some(next) =
+        redirected_to(&response, &uri, side, Phase::Transfer, &Method::PUT).map_err(Refused::for_good)?
+    {
         return Ok(Some(next));
     }
     let status = response.status();

@@ -88,16 +88,29 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         let cause = cause_of(status, &text);
         let mut failure = scene.status(&active.naming(&method), status, &text);
         if let Some(host) = stripped {
-            failure.message = format!(
-                "{}; it was redirected to {host}, to which credentials do not follow",
-                failure.message
-            );
-            failure.remedy =
-                "if that is a node of this storage, the operator should name it in copy.redirect_hosts".into();
+            not_told(&mut failure, &host);
         }
         return Err(Refused { failure, cause });
     }
-    watch(attempt, active, passive, response).await
+    let watched = watch(attempt, active, passive, response).await;
+    watched.map_err(|mut refused| {
+        let class = refused.failure.class;
+        if let Some(host) = stripped.filter(|_| matches!(class, ErrorClass::Token | ErrorClass::Permission)) {
+            not_told(&mut refused.failure, &host);
+        }
+        refused
+    })
+}
+
+/// The copy went to this host, without the credentials of either side.
+fn not_told(failure: &mut Failure, host: &str) {
+    failure.message = format!(
+        "{}; it was redirected to {host}, to which credentials do not follow",
+        failure.message
+    );
+    failure.remedy = "if that is a node of this storage, name it in copy.redirect_hosts of the service, in a grid file in redirect_hosts of \
+                      the RSE"
+        .into();
 }
 
 fn headers(attempt: &Attempt<'_>, passive: &Side, direction: &'static str, has_source_checksum: bool) -> HeaderMap {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use hyper::body::Incoming;
 use weir_auth::Secret;
-use weir_http::{Body, Client, ClientError, body};
+use weir_http::{Body, Client, ClientError, body, redirect};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
 use super::{failure::Scene, tokens::Right};
@@ -127,7 +127,7 @@ pub(crate) async fn send_watched(
     for _ in 0..=REDIRECTS_MAX {
         let parts = (&method, &headers, &uri, token.as_ref());
         let response = exchange(client, side, phase, parts, limit, before).await?;
-        let Some(next) = redirect(&response, &uri, side, phase, &method)? else {
+        let Some(next) = redirected_to(&response, &uri, side, phase, &method)? else {
             return Ok(Answer { response, stripped });
         };
         if !keeps_credentials(&uri, &next, forward) {
@@ -186,22 +186,14 @@ async fn exchange(
 ///
 /// # Errors
 /// A redirect without a usable target, or out of TLS.
-pub(crate) fn redirect(
+pub(crate) fn redirected_to(
     response: &Response<Incoming>,
     from: &Uri,
     side: &Side,
     phase: Phase,
     method: &Method,
 ) -> Result<Option<Uri>, Failure> {
-    let followed = matches!(
-        response.status(),
-        StatusCode::MOVED_PERMANENTLY
-            | StatusCode::FOUND
-            | StatusCode::SEE_OTHER
-            | StatusCode::TEMPORARY_REDIRECT
-            | StatusCode::PERMANENT_REDIRECT
-    );
-    if !followed {
+    if !redirect::is_redirect(response.status()) {
         return Ok(None);
     }
     let wrong = |why: &str| {
@@ -209,50 +201,16 @@ pub(crate) fn redirect(
             .scene(phase)
             .fail(ErrorClass::Protocol, format!("{}: {why}", side.naming(method))))
     };
-    let Some(location) = response
-        .headers()
-        .get(header::LOCATION)
-        .and_then(|value| value.to_str().ok())
-    else {
+    if !response.headers().contains_key(header::LOCATION) {
         return wrong("a redirect without a Location");
-    };
-    let Some(target) = resolve(from, location) else {
+    }
+    let Some(target) = redirect::target(from, response.headers()) else {
         return wrong("a redirect to something that is no URL");
     };
-    if from.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
+    if redirect::leaves_tls(from, &target) {
         return wrong("a redirect out of TLS, which is not followed");
     }
     Ok(Some(target))
-}
-
-/// `Location` may be absolute, or begin with a slash.
-pub(super) fn resolve(from: &Uri, location: &str) -> Option<Uri> {
-    let location = location.trim();
-    if let Some(path) = location.strip_prefix('/') {
-        let authority = from.authority()?;
-        return format!("{}://{authority}/{path}", from.scheme_str()?).parse().ok();
-    }
-    let text = match location.split_once("://") {
-        Some(("davs", rest)) => format!("https://{rest}"),
-        Some(("dav", rest)) => format!("http://{rest}"),
-        Some(("http" | "https", _)) => location.to_owned(),
-        _ => return None,
-    };
-    text.parse().ok()
-}
-
-/// Scheme, host and port, as they are connected to.
-fn authority(uri: &Uri) -> (Option<&str>, Option<String>, Option<u16>) {
-    let usual = match uri.scheme_str() {
-        Some("https") => Some(443),
-        Some("http") => Some(80),
-        _ => None,
-    };
-    (
-        uri.scheme_str(),
-        uri.host().map(str::to_ascii_lowercase),
-        uri.port_u16().or(usual),
-    )
 }
 
 pub(crate) fn keeps_credentials(from: &Uri, to: &Uri, forward: Forward<'_>) -> bool {
@@ -260,7 +218,7 @@ pub(crate) fn keeps_credentials(from: &Uri, to: &Uri, forward: Forward<'_>) -> b
         let host = to.host().unwrap_or_default();
         to.scheme_str() == Some("https") && hosts.iter().any(|named| named.is(host))
     };
-    authority(from) == authority(to) || matches!(forward, Forward::Named(hosts) if named(hosts))
+    redirect::is_same_origin(from, to) || matches!(forward, Forward::Named(hosts) if named(hosts))
 }
 
 /// Whether the URL of the other side holds one, as signed URLs do.
@@ -310,20 +268,6 @@ pub(super) fn strip_tags(html: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
-
-    fn leads(location: &str, expected: Option<&str>) {
-        let from: Uri = "https://a:1094/x?y".parse().unwrap();
-        assert_eq!(resolve(&from, location).map(|uri| uri.to_string()).as_deref(), expected);
-    }
-
-    #[test]
-    fn redirects_lead_where_they_say() {
-        leads("https://b:8443/z?authz=1", Some("https://b:8443/z?authz=1"));
-        leads("davs://b/z", Some("https://b/z"));
-        leads("/z", Some("https://a:1094/z"));
-        leads("root://b//z", None);
-        leads("", None);
-    }
 
     #[test]
     fn credentials_go_along_only_where_they_may() {

@@ -14,7 +14,7 @@ use weir_catalog::{
 use weir_events::SubscriptionConfig;
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
-use weir_model::{Broker, Durability, Grid, GridIssuer, Place, Rse, RseKind};
+use weir_model::{Broker, Durability, Grid, GridIssuer, Place, RedirectHost, Rse, RseKind};
 use weir_storage::{AreaConfig, StorageConfig};
 use weir_transfer::TransferConfig;
 use weir_transfer::config as transfer_config;
@@ -162,10 +162,20 @@ pub(crate) fn transfer(
     config.limits.inbound = grid.transfer.max_active_per_rse_in;
     config.limits.outbound = grid.transfer.max_active_per_rse_out;
     config.copy.allow = reach.to_vec();
+    config.copy.redirect_hosts = redirect_hosts(grid);
     config.retry.retries = u8::try_from(grid.transfer.retries).unwrap_or(u8::MAX);
     config.retry.delay = grid.transfer.retry_delay;
     config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);
     Ok(config)
+}
+
+/// The nodes of all external storages.
+fn redirect_hosts(grid: &Grid) -> Vec<RedirectHost> {
+    let of = |rse: &Rse| match &rse.kind {
+        RseKind::External { redirect_hosts, .. } => redirect_hosts.clone(),
+        RseKind::Embedded { .. } => Vec::new(),
+    };
+    grid.rses.iter().flat_map(of).collect()
 }
 
 /// The catalogue. It submits to the transfer service at this URL.

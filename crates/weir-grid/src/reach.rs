@@ -4,24 +4,20 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_http::Network;
-use weir_model::{Grid, RseKind};
+use weir_model::{Grid, RedirectHost, RseKind};
 
-/// The addresses of a grid's storages: of embedded ones as given, of external ones those that their names have now. What an
-/// external storage redirects to counts by its own address.
+/// The addresses of a grid's storages: of embedded ones as given, of external ones and of their nodes that the grid file names those that
+/// their names have now. What else an external storage redirects to counts by its own address.
 pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpAddr>) -> Vec<Network> {
     let mut addresses: BTreeSet<IpAddr> = embedded
         .into_iter()
         .filter(|address| !address.is_unspecified())
         .collect();
     for rse in &grid.rses {
-        let url = match &rse.kind {
-            RseKind::External { url, .. } => Some(url.clone()),
-            RseKind::Embedded { place, .. } => place.as_ref().map(|place| format!("https://{}", place.url_host())),
-        };
-        if let Some(url) = url {
-            let found = of_url(&url).await;
+        for host in hosts(&rse.kind) {
+            let found = of_host(&host).await;
             if found.is_empty() {
-                tracing::warn!(rse = %rse.name, url, "its name has no address: if it is a private one, copies are refused");
+                tracing::warn!(rse = %rse.name, host, "its name has no address: if it is a private one, copies are refused");
             }
             addresses.extend(found);
         }
@@ -37,9 +33,22 @@ pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpA
     addresses.into_iter().map(alone).chain(named).collect()
 }
 
-async fn of_url(url: &str) -> Vec<IpAddr> {
-    let uri: Option<http::Uri> = url.parse().ok();
-    let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
+/// The hosts by which a storage is reached; none of an embedded one that other hosts do not reach.
+fn hosts(kind: &RseKind) -> Vec<String> {
+    match kind {
+        RseKind::External {
+            url, redirect_hosts, ..
+        } => {
+            let uri: Option<http::Uri> = url.parse().ok();
+            let own = uri.as_ref().and_then(http::Uri::host);
+            let nodes = redirect_hosts.iter().filter_map(RedirectHost::host);
+            own.into_iter().chain(nodes).map(str::to_owned).collect()
+        }
+        RseKind::Embedded { place, .. } => place.iter().map(|place| place.host.clone()).collect(),
+    }
+}
+
+async fn of_host(host: &str) -> Vec<IpAddr> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match tokio::net::lookup_host((host, 443)).await {
         Ok(found) => found.map(|address| address.ip().to_canonical()).collect(),
@@ -55,7 +64,7 @@ mod tests {
     /// A stranger's copy could reach every service of the machine, or a storage of the grid not be reached.
     #[tokio::test]
     async fn storages_are_reached_and_nothing_beside_them() {
-        let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"X\"\nurl = \"https://127.0.9.1:1094/data\"\n\
+        let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"X\"\nurl = \"https://127.0.9.1:1094/data\"\nredirect_hosts = [\"127.0.9.7\", \"fd00::7\", \"*.example.org\"]\n\
                     [[rse]]\nname = \"Y\"\nurl = \"https://[fd00::5]/data\"\n";
         let grid = Grid::parse(text, "grid.toml".as_ref()).unwrap();
         let networks = storages(&grid, ["127.0.1.1".parse().unwrap()]).await;
@@ -64,7 +73,7 @@ mod tests {
                 .iter()
                 .any(|network| network.contains(address.parse().unwrap()))
         };
-        for address in ["127.0.1.1", "127.0.9.1", "fd00::5"] {
+        for address in ["127.0.1.1", "127.0.9.1", "127.0.9.7", "fd00::5", "fd00::7"] {
             assert!(reached(address), "{address}");
         }
         for address in ["127.0.0.1", "127.0.1.2", "127.0.9.2", "::1", "10.0.0.1", "fd00::6"] {

@@ -10,6 +10,7 @@ use crate::file::{Document, Problem};
 use crate::grid_file;
 use crate::names::{GridName, RseName, SiteName, VoName};
 use crate::place::Place;
+use crate::redirect_host::RedirectHost;
 use crate::services::{ExternalTransfer, GridIssuer};
 
 /// A valid grid, as a grid file describes it.
@@ -104,6 +105,8 @@ pub enum RseKind {
         /// The path at which the scopes of tokens begin there, with a slash before and none at the end (empty for the root); that of
         /// `url` if absent. `url` is at it or below.
         base_path: Option<String>,
+        /// Its own nodes, to which it may redirect a copy together with the tokens of both sides.
+        redirect_hosts: Vec<RedirectHost>,
     },
 }
 

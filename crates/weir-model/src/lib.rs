@@ -28,6 +28,7 @@ mod grid;
 mod grid_file;
 mod names;
 mod place;
+mod redirect_host;
 mod services;
 
 pub use file::Problem;
@@ -35,4 +36,5 @@ pub use grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, To
 pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
 pub use place::Place;
+pub use redirect_host::{NoHost, RedirectHost};
 pub use services::{ExternalIssuer, ExternalTransfer, GridIssuer};

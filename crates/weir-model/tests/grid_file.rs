@@ -59,6 +59,7 @@ token_file = "/run/token"
 name = "IN2P3"
 url = "https://ccdavrw.example.org"
 base_path = "/"
+redirect_hosts = ["node1.example.org", "*.pools.example.org"]
 token_issuer = { token_url = "https://iam.example.org/token", client_id = "weir", secret_file = "secret", ca = "i.pem" }
 "#;
 
@@ -171,6 +172,7 @@ fn a_full_file() {
             ca: Some("grids/certs/ca.pem".into()),
             token: TokenFrom::File("/run/token".into()),
             base_path: None,
+            redirect_hosts: Vec::new(),
         }
     );
     let token = TokenFrom::Issuer {
@@ -186,6 +188,9 @@ fn a_full_file() {
             ca: None,
             token,
             base_path: Some(String::new()),
+            redirect_hosts: ["node1.example.org", "*.pools.example.org"]
+                .map(|host| host.parse().unwrap())
+                .into(),
         }
     );
 }
@@ -248,7 +253,7 @@ fn every_fault_names_line_key_and_remedy() {
     after(
         "colour = 1",
         "g.toml:4: rse.colour: unknown key; known here: name, site, quota, durability, checksums, read_only, listen, \
-         host, url, ca, token_file, base_path, token_issuer",
+         host, url, ca, token_file, base_path, redirect_hosts, token_issuer",
     );
     after(
         "listen = \"0.0.0.0:8443\"",
@@ -500,7 +505,7 @@ fn every_listed_key_is_read() {
         };
         match table.title {
             "The grid" => line,
-            "[[rse]]" if ["ca", "token_file", "token_issuer", "base_path"].contains(&key.name) => {
+            "[[rse]]" if ["ca", "token_file", "token_issuer", "base_path", "redirect_hosts"].contains(&key.name) => {
                 format!("[[rse]]\nname = \"A\"\nurl = \"https://h\"\n{line}")
             }
             "[rse.token_issuer]" => format!("[[rse]]\nname = \"A\"\nurl = \"https://h\"\n[rse.token_issuer]\n{line}"),

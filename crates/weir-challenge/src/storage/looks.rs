@@ -1,11 +1,14 @@
 //! Looking at what a storage holds: one file, or a directory.
 
-use http::{Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use weir_http::body;
 use weir_units::{Algorithm, Checksum, parse_digest_header};
 
-use super::{PATIENCE, StorageDoor, StorageError};
+use super::{PATIENCE, StorageDoor, StorageError, sending::Call};
 use crate::listing::{self, Entry};
+
+const DEPTH: HeaderName = HeaderName::from_static("depth");
+const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
 
 /// Largest listing that is read: some 10,000 names.
 const LISTING_MAX: usize = 16 * 1024 * 1024;
@@ -32,15 +35,11 @@ impl StorageDoor {
     }
 
     async fn look_once(&self, path: &str, digest: bool) -> Result<Option<Seen>, StorageError> {
-        let mut request = self.request(Method::HEAD, path, &self.token_to_write().await?);
+        let mut call = Call::new("look at", "HEAD", path, self.token_to_write().await?);
         if digest {
-            request = request.header("want-digest", "adler32");
+            call = call.header(WANT_DIGEST, HeaderValue::from_static("adler32"));
         }
-        let request = request
-            .body(body::empty())
-            .expect("a URL of the plan and plain headers");
-        let sent = self.client.send_within(request, PATIENCE).await;
-        let answer = match self.accept("look at", path, sent).await {
+        let answer = match self.send(call).await {
             Err(StorageError::Refused {
                 status: StatusCode::NOT_FOUND | StatusCode::GONE,
                 ..
@@ -59,30 +58,21 @@ impl StorageDoor {
 
     /// Lists a directory: itself, and what lies right below it; `None` if there is none.
     pub(crate) async fn list(&self, path: &str) -> Result<Option<Vec<Entry>>, StorageError> {
-        self.propfind(path, "1", &self.token_to_write().await?).await
+        self.propfind(path, self.token_to_write().await?).await
     }
 
     /// The same with a token for this path, which need not be below the run's directory.
     pub(crate) async fn list_above(&self, path: &str) -> Result<Option<Vec<Entry>>, StorageError> {
         let token = self.token(&format!("storage.read:{}", self.scope_of(path))).await?;
-        self.propfind(path, "1", &token).await
+        self.propfind(path, token).await
     }
 
-    async fn propfind(
-        &self,
-        path: &str,
-        depth: &str,
-        token: &weir_auth::Secret,
-    ) -> Result<Option<Vec<Entry>>, StorageError> {
-        let method = Method::from_bytes(b"PROPFIND").expect("a method");
-        let request = self
-            .request(method, path, token)
-            .header("depth", depth)
-            .header(header::CONTENT_TYPE, "application/xml; charset=utf-8")
-            .body(body::full(listing::WANTED))
-            .expect("a URL of the plan and plain headers");
-        let sent = self.client.send_within(request, PATIENCE).await;
-        let answer = match self.accept("list", path, sent).await {
+    async fn propfind(&self, path: &str, token: weir_auth::Secret) -> Result<Option<Vec<Entry>>, StorageError> {
+        let kind = HeaderValue::from_static("application/xml; charset=utf-8");
+        let call = Call::new("list", "PROPFIND", path, token)
+            .header(DEPTH, HeaderValue::from_static("1"))
+            .header(header::CONTENT_TYPE, kind);
+        let answer = match self.send_with(call, || body::full(listing::WANTED)).await {
             Err(StorageError::Refused {
                 status: StatusCode::NOT_FOUND | StatusCode::GONE,
                 ..

@@ -129,6 +129,13 @@ pub(super) const RSE: Table = Table {
              `oidc_base_path` in Rucio, the prefix of an area of Weir's.",
         ),
         Key::new(
+            "redirect_hosts",
+            "list of hosts",
+            "none",
+            "External: the storage's own nodes, if it redirects copies to them: `node1.example.org`, or `*.example.org`. The tokens of both sides \
+             of a copy go there too, encrypted. Name no domain in which others may have hosts.",
+        ),
+        Key::new(
             "token_issuer",
             "`[rse.token_issuer]`",
             "none",

@@ -11,6 +11,7 @@ use super::{place, services, url};
 use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_of};
 use crate::grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 use crate::names::{GridName, RseName, SiteName, VoName, variable};
+use crate::redirect_host::{NoHost, RedirectHost};
 use crate::services::GridIssuer;
 
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
@@ -20,7 +21,7 @@ const EMBEDDED_MAX: usize = 250;
 const EMBEDDED_ONLY: [&str; 6] = ["quota", "durability", "checksums", "read_only", "listen", "host"];
 
 /// Keys that make sense only where the storage runs elsewhere.
-const EXTERNAL_ONLY: [&str; 4] = ["ca", "token_file", "token_issuer", "base_path"];
+const EXTERNAL_ONLY: [&str; 5] = ["ca", "token_file", "token_issuer", "base_path", "redirect_hosts"];
 
 pub(crate) fn parse(document: &Document) -> Result<Grid, Vec<Problem>> {
     document.parse(&GRID, grid)
@@ -211,7 +212,12 @@ fn external(table: &Section<'_>) -> Option<RseKind> {
     if table.has("base_path") && base_path.is_none() {
         return None;
     }
+    let redirect_hosts = table.list("redirect_hosts");
+    if table.has("redirect_hosts") && redirect_hosts.is_none() {
+        return None;
+    }
     Some(RseKind::External {
+        redirect_hosts: redirect_hosts.unwrap_or_default(),
         base_path: base_path.map(|base| base.trim_end_matches('/').to_owned()),
         url,
         ca,
@@ -332,6 +338,14 @@ struct Https(String);
 impl FromValue for Https {
     fn from_value(value: &DeValue<'_>) -> Result<Https, Refusal> {
         url::https(&String::from_value(value)?).map(Https)
+    }
+}
+
+impl FromValue for RedirectHost {
+    fn from_value(value: &DeValue<'_>) -> Result<RedirectHost, Refusal> {
+        let remedy = "name a node (\"node1.example.org\") or a domain with all its hosts (\"*.example.org\"), without scheme and port";
+        let host = String::from_value(value)?.parse();
+        host.map_err(|error: NoHost| Refusal::new(error.to_string(), remedy))
     }
 }
 

@@ -114,10 +114,15 @@ fn rse(rse: &Rse) -> Table {
             ca,
             token,
             base_path,
+            redirect_hosts,
         } => {
             put(&mut table, "url", url.as_str());
             if let Some(base) = base_path {
                 put(&mut table, "base_path", format!("{base}/"));
+            }
+            if !redirect_hosts.is_empty() {
+                let hosts = redirect_hosts.iter().map(|host| Value::String(host.to_string()));
+                table.insert("redirect_hosts".to_owned(), Value::Array(hosts.collect()));
             }
             put_path(&mut table, "ca", ca.as_deref());
             match token {

@@ -4,7 +4,7 @@
 
 use http::Uri;
 
-use super::remote::resolve;
+use weir_http::redirect::resolve;
 
 /// A URL that was asked, and the `Location` that its answer gave, a line each: what is followed must be a whole URL, and what names no
 /// host must stay at the one that was asked.

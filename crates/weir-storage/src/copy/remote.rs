@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
-use weir_http::{Body, Buffers, Client, ClientError, ConnectedTo, body};
+use weir_http::{Body, Buffers, Client, ClientError, ConnectedTo, body, redirect};
 use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -197,11 +197,11 @@ impl Remote {
                 let connection = response.extensions().get::<ConnectedTo>().cloned();
                 return Ok(Answer { response, connection });
             }
-            if !is_redirect(status) {
+            if !redirect::is_redirect(status) {
                 let said = said(response).await;
                 return Err(CopyFailure::answered(self.party, phase, status, &what, &said));
             }
-            let next = target(&uri, &response).ok_or_else(|| {
+            let next = redirect::target(&uri, response.headers()).ok_or_else(|| {
                 CopyFailure::new(
                     ErrorClass::Protocol,
                     self.party,
@@ -209,11 +209,10 @@ impl Remote {
                     format!("{what}: {status} leads nowhere"),
                 )
             })?;
-            if next.authority() != uri.authority() {
+            if !redirect::is_same_origin(&next, &uri) {
                 headers = for_any_host(&headers);
             }
-            let downgrade = uri.scheme_str() == Some("https") && next.scheme_str() != Some("https");
-            if downgrade {
+            if redirect::leaves_tls(&uri, &next) {
                 let text = format!("{what}: refused to follow a redirect from https to {}", shown(&next));
                 return Err(CopyFailure::new(ErrorClass::Protocol, self.party, phase, text));
             }
@@ -280,52 +279,6 @@ fn is_done(method: &Method, status: StatusCode) -> bool {
     status.is_success()
 }
 
-fn is_redirect(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
-}
-
-/// Where a redirect leads; none if it does not say, or says nonsense.
-fn target(from: &Uri, response: &Response<Incoming>) -> Option<Uri> {
-    resolve(from, response.headers().get(header::LOCATION)?.to_str().ok()?)
-}
-
-/// Resolves a reference against the URI in use (RFC 3986 section 5.2, without dot segments, which no endpoint sends).
-pub(super) fn resolve(from: &Uri, location: &str) -> Option<Uri> {
-    let location = location.split('#').next()?;
-    let (scheme, authority) = (from.scheme_str()?, from.authority()?.as_str());
-    let whole = if has_scheme(location) {
-        location.to_owned()
-    } else if let Some(rest) = location.strip_prefix("//") {
-        format!("{scheme}://{rest}")
-    } else if location.starts_with('/') {
-        format!("{scheme}://{authority}{location}")
-    } else {
-        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-        format!("{scheme}://{authority}{folder}/{location}")
-    };
-    let uri: Uri = whole.parse().ok()?;
-    let scheme = match uri.scheme_str()?.to_ascii_lowercase().as_str() {
-        "https" | "davs" => "https",
-        "http" | "dav" => "http",
-        _ => return None,
-    };
-    let mut parts = uri.into_parts();
-    parts.scheme = scheme.parse().ok();
-    parts
-        .authority
-        .as_ref()
-        .filter(|authority| !authority.as_str().contains('@'))?;
-    Uri::from_parts(parts).ok()
-}
-
-/// Whether it begins with a scheme and not with a path, whose query may hold another URL.
-fn has_scheme(location: &str) -> bool {
-    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-    location
-        .split_once("://")
-        .is_some_and(|(scheme, _)| scheme.bytes().all(letter))
-}
-
 /// The beginning of the other side's explanation, if it is text.
 async fn said(response: Response<Incoming>) -> String {
     let textual = response.headers().get(header::CONTENT_TYPE).is_none_or(|kind| {
@@ -347,35 +300,4 @@ async fn said(response: Response<Incoming>) -> String {
         .collect::<String>()
         .trim()
         .to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-    use super::*;
-
-    /// A redirect that is resolved wrongly reads another file, or tells another host our token.
-    #[test]
-    fn redirects_resolve() {
-        let from: Uri = "https://a:1/x/y?q".parse().unwrap();
-        let check = |location: &str, expected: Option<&str>| {
-            assert_eq!(
-                resolve(&from, location).map(|uri| uri.to_string()).as_deref(),
-                expected,
-                "{location}"
-            );
-        };
-        check("https://b/z?t=1#frag", Some("https://b/z?t=1"));
-        check("davs://b:2/z", Some("https://b:2/z"));
-        check("//b/z", Some("https://b/z"));
-        check("/z", Some("https://a:1/z"));
-        check("z", Some("https://a:1/x/z"));
-        check("/z?then=https://b/", Some("https://a:1/z?then=https://b/"));
-        check("z?then=https://b/", Some("https://a:1/x/z?then=https://b/"));
-        check("HTTPS://b/z", Some("https://b/z"));
-        check("ftp://b/z", None);
-        check("https://user@b/z", None);
-        check("https://", None);
-    }
 }

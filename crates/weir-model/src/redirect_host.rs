@@ -15,6 +15,11 @@ pub struct RedirectHost(String);
 pub struct NoHost(String);
 
 impl RedirectHost {
+    /// Returns the name or address, if it is one host and no domain.
+    pub fn host(&self) -> Option<&str> {
+        Some(self.0.as_str()).filter(|host| !host.starts_with('*'))
+    }
+
     /// Whether it names this host.
     pub fn is(&self, host: &str) -> bool {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();

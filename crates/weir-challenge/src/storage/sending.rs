@@ -1,0 +1,146 @@
+//! Requests to a storage: the token, where redirects lead, and an error if it does not say yes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use hyper::body::Incoming;
+use weir_auth::Secret;
+use weir_http::{Body, ClientError, body, redirect};
+
+use super::{PATIENCE, StorageDoor, StorageError};
+
+/// Redirects followed in a row.
+const REDIRECTS_MAX: usize = 5;
+
+/// How long a storage may take to say `100 Continue` before an upload is sent all the same.
+const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// One request.
+pub(super) struct Call<'a> {
+    /// What is done, for messages.
+    pub(super) operation: &'static str,
+    pub(super) method: Method,
+    /// Path below the base.
+    pub(super) path: &'a str,
+    /// None: as somebody who has no token.
+    pub(super) token: Option<Secret>,
+    pub(super) headers: HeaderMap,
+    /// For all of it but the body of the answer.
+    pub(super) limit: Duration,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(operation: &'static str, method: &str, path: &'a str, token: impl Into<Option<Secret>>) -> Self {
+        Self {
+            operation,
+            method: Method::from_bytes(method.as_bytes()).expect("a method"),
+            path,
+            token: token.into(),
+            headers: HeaderMap::new(),
+            limit: PATIENCE,
+        }
+    }
+
+    #[must_use]
+    pub(super) fn header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+}
+
+impl StorageDoor {
+    /// Sends a request without a body; see [`Self::send_with`].
+    pub(super) async fn send(&self, call: Call<'_>) -> Result<Response<Incoming>, StorageError> {
+        self.send_with(call, body::empty).await
+    }
+
+    /// Sends a request, and again to each place to which a redirect leads: a storage with pools names the one that holds the file. The token
+    /// does not go along to another server, which finds what it needs in the redirect's URL. `body` makes the body for each place.
+    pub(super) async fn send_with(
+        &self,
+        call: Call<'_>,
+        mut body: impl FnMut() -> Body,
+    ) -> Result<Response<Incoming>, StorageError> {
+        let broken = |why: String| self.broken(call.operation, call.path, why.into());
+        let first: Uri = self.url_of(call.path).parse().expect("a URL of the plan");
+        let mut uri = first.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let is_told = redirect::is_same_origin(&first, &uri);
+            let request = request(&call, &uri, is_told, body());
+            let sent = self.exchange(&call, request).await;
+            let response = sent.map_err(|error| self.broken(call.operation, call.path, error.into()))?;
+            if !redirect::is_redirect(response.status()) {
+                return self.accept(&call, &uri, is_told, response).await;
+            }
+            let Some(next) = redirect::target(&uri, response.headers()) else {
+                return Err(broken(format!("{} without a usable Location", response.status())));
+            };
+            if redirect::leaves_tls(&uri, &next) {
+                let place = place(&next);
+                return Err(broken(format!(
+                    "redirected out of TLS to {place}, which is not followed"
+                )));
+            }
+            uri = next;
+        }
+        Err(broken(format!("more than {REDIRECTS_MAX} redirects in a row")))
+    }
+
+    async fn exchange(&self, call: &Call<'_>, request: Request<Body>) -> Result<Response<Incoming>, ClientError> {
+        if call.method == Method::PUT {
+            return self.client.send_expecting(request, CONTINUE_PATIENCE, call.limit).await;
+        }
+        self.client.send_within(request, call.limit).await
+    }
+
+    /// Turns everything that is not a success into an error with the answer's first line.
+    async fn accept(
+        &self,
+        call: &Call<'_>,
+        uri: &Uri,
+        is_told: bool,
+        response: Response<Incoming>,
+    ) -> Result<Response<Incoming>, StorageError> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = body::read_limited(response.into_body(), 64 * 1024, PATIENCE)
+            .await
+            .unwrap_or_else(|_| Bytes::new());
+        let text = String::from_utf8_lossy(&text);
+        let mut message = weir_auth::redact(text.lines().next().unwrap_or_default().trim());
+        if !is_told && call.token.is_some() {
+            let place = place(uri);
+            message = format!("{message} (by {place}, to which it redirects; tokens are not sent there)");
+        }
+        Err(StorageError::Refused {
+            operation: call.operation,
+            path: call.path.to_owned(),
+            rse: self.name.clone(),
+            status,
+            message: message.trim_start().to_owned(),
+        })
+    }
+}
+
+fn request(call: &Call<'_>, uri: &Uri, is_told: bool, body: Body) -> Request<Body> {
+    let mut request = Request::new(body);
+    *request.method_mut() = call.method.clone();
+    *request.uri_mut() = uri.clone();
+    *request.headers_mut() = call.headers.clone();
+    if let Some(token) = call.token.as_ref().filter(|_| is_told) {
+        let bearer = format!("Bearer {}", token.expose());
+        let mut bearer = HeaderValue::try_from(bearer).expect("tokens are plain text");
+        bearer.set_sensitive(true);
+        request.headers_mut().insert(header::AUTHORIZATION, bearer);
+    }
+    request
+}
+
+/// Scheme, host and port: the rest of a redirect may hold a secret.
+fn place(uri: &Uri) -> String {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
+}

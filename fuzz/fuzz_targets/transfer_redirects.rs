@@ -1,4 +1,0 @@
-//! See `weir_executor::fuzzing::redirects`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::redirects(data));
