@@ -125,10 +125,14 @@ fn simulated_alike(file: &Path, real: &Path) -> Result<PathBuf> {
     let names = [real, &simulated].map(|folder| {
         let mut found = BTreeSet::new();
         names(&report(folder).unwrap(), "", &mut found);
-        // Only a real run reads files back, and tells of its windows as events.
-        found.retain(|name| !name.starts_with("/audit/") && !name.starts_with("/events/"));
+        // Only a real run reads files back, tells of its windows as events, and has first bytes.
+        found.retain(|name| {
+            !name.starts_with("/audit/") && !name.starts_with("/events/") && !name.contains("/first_byte_s/")
+        });
         found
     });
+    let first_byte = &report(real)?["totals"]["times"]["first_byte_s"]["p50"];
+    assert!(first_byte.is_number(), "no copy says when its first byte moved");
     let differ: Vec<_> = names[0].symmetric_difference(&names[1]).collect();
     assert_eq!(differ, Vec::<&String>::new(), "one report says what the other does not");
     assert!(

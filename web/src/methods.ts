@@ -19,7 +19,7 @@ const NOTES = {
   efficiency: ["Efficiency", "Finished ÷ (finished + failed), by transfers. An attempt that fails and is repeated with success does not lower it."],
   time: [
     "Transfer time",
-    "Of the transfers that finished: from the start to the end of the attempt that did, looks at checksums included. The rate of a transfer is its size ÷ that time. Percentiles are by nearest rank.",
+    "Of the transfers that finished: from the start to the end of the attempt that did, looks at checksums included. The rate of a transfer is its size ÷ that time. The time to the first byte runs from the order of the copy, and is there for the transfers of which storage or transfer service tell it. Percentiles are by nearest rank.",
   ],
   lateness: ["Lateness", "From the moment at which the plan wanted a transfer to the moment at which it was submitted (ledger.csv). An injector that falls behind is seen here."],
   series: [

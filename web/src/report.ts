@@ -174,7 +174,7 @@ const series = object({
 const percentiles = object({ p5: number, p50: number, p95: number, p99: number });
 
 /** How long the transfers that finished took, and how fast they were. */
-const times = object({ transfer_s: maybe(percentiles), rate_bps: maybe(percentiles) });
+const times = object({ transfer_s: maybe(percentiles), rate_bps: maybe(percentiles), first_byte_s: maybe(percentiles) });
 
 export const totals = object({
   asked_bps: maybe(number),

@@ -171,6 +171,11 @@ function rates(spec) {
     host: { name: "laptop", cores: 2, memory_bytes: 8_254_390_272, kernel: "Linux 6.1.0-28-amd64", scratch_filesystem: "ext4", cpu_busy_ratio: 0.87 },
     windows: { ramp: { start_s: 0, end_s: shape.ramp }, hold: { start_s: shape.ramp, end_s: shape.ramp + shape.hold }, drain: { start_s: shape.ramp + shape.hold, end_s: end } },
     totals: {
+      times: {
+        transfer_s: { p5: 0.8, p50: 1.6, p95: 4.2, p99: 9.5 },
+        rate_bps: { p5: 2.1e8, p50: 1.3e9, p95: 2.6e9, p99: 3.1e9 },
+        first_byte_s: { p5: 0.011, p50: 0.034, p95: 0.41, p99: 2.3 },
+      },
       asked_bps: askedBps,
       achieved_bps: achievedBps,
       ratio: ratio(achievedBps, askedBps),
@@ -391,7 +396,7 @@ export function nothing() {
     verdict_reasons: ["Nothing was delivered."],
     interrupted: true,
     windows: { ramp: window, hold: window, drain: window },
-    totals: Object.fromEntries(Object.entries(base.totals).map(([key]) => [key, ["asked_bps", "ratio", "efficiency", "lateness_p95_s", "lateness_max_s"].includes(key) ? null : 0])),
+    totals: Object.fromEntries(Object.entries(base.totals).map(([key]) => [key, ["asked_bps", "ratio", "efficiency", "lateness_p95_s", "lateness_max_s", "times"].includes(key) ? null : 0])),
     links: [],
     sites: [],
     workloads: [],

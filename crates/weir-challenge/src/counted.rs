@@ -321,6 +321,7 @@ mod tests {
             ended: std::time::Duration::ZERO,
             bytes_moved: 1_000_000,
             counted: Some(1_000_000),
+            first_byte: None,
             retries: 0,
             failure: None,
         }
@@ -333,6 +334,7 @@ mod tests {
             state: State::Failed,
             bytes_moved,
             counted: None,
+            first_byte: None,
             failure: Some(weir_measure::Failure {
                 class,
                 message: String::new(),
@@ -421,6 +423,7 @@ mod tests {
         let repeated = [Transfer {
             size: 50_000,
             counted: Some(50_000),
+            first_byte: None,
             retries: 1,
             ..transfer()
         }];
@@ -485,6 +488,7 @@ mod tests {
         let mut unseen = Moved::new(2);
         let unseen_one = Transfer {
             counted: None,
+            first_byte: None,
             ..transfer()
         };
         unseen.add(ENDS, &unseen_one);
@@ -516,6 +520,7 @@ mod tests {
         let large = Transfer {
             size,
             counted: Some(size),
+            first_byte: None,
             ..transfer()
         };
         let (doors, mut moved) = ([door("a"), door("b")], Moved::new(2));

@@ -124,6 +124,7 @@ struct Extension {
     bytes_moved: Option<u64>,
     bytes_moved_total: Option<u64>,
     counted_bytes: Option<u64>,
+    first_byte_ms: Option<u64>,
     started_ms: Option<u64>,
     finished_ms: Option<u64>,
     error_class: Option<String>,
@@ -366,6 +367,7 @@ impl FileState {
                 _ => weir.bytes_moved_total.or(weir.bytes_moved),
             },
             counted: weir.counted_bytes,
+            first_byte: weir.first_byte_ms.map(Duration::from_millis),
             mode: weir.mode,
             retries: weir
                 .attempts

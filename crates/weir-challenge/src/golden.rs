@@ -86,6 +86,7 @@ fn record(fields: &[String], workloads: &[&str], links: &[weir_measure::LinkSpec
         retries: number(16) as u32,
         bytes_moved: number(15),
         counted: None,
+        first_byte: None,
         failure: ErrorClass::parse(field[19]).map(|class| Failure {
             class,
             party: Party::parse(field[20]),

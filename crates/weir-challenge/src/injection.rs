@@ -94,6 +94,8 @@ pub struct Observed {
     /// Bytes that the service saw moving in the attempt that finished, by its own reads or a storage's final count; `None` when it does not
     /// tell. No size that was looked up.
     pub counted: Option<u64>,
+    /// From the order of the copy that finished to its first byte of data; `None` when the service does not tell.
+    pub first_byte: Option<Duration>,
     /// Copy mode of the last attempt (`pull`, `push`, `streamed`), where known.
     pub mode: Option<String>,
     /// Attempts beyond the first.

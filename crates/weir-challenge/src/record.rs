@@ -58,6 +58,8 @@ pub(crate) struct Record {
     pub(crate) bytes_moved: u64,
     /// Bytes that the service saw moving, if it tells.
     pub(crate) counted: Option<u64>,
+    /// How long the first byte of data took, if the service tells.
+    pub(crate) first_byte: Option<Duration>,
     pub(crate) failure: Option<Failure>,
     /// Whether its file stays for the audit.
     pub(crate) kept: bool,
@@ -83,6 +85,7 @@ impl Record {
             retries: 0,
             bytes_moved: 0,
             counted: None,
+            first_byte: None,
             failure: None,
             kept: false,
         }
@@ -99,6 +102,7 @@ impl Record {
         self.started = started;
         self.mode = observed.mode;
         self.counted = observed.counted;
+        self.first_byte = observed.first_byte;
         self.retries = observed.retries;
         // Who says finished and does not count has moved the file; so has an earlier attempt of one that was adopted.
         let whole = if observed.phase == Phase::Finished {
@@ -136,6 +140,7 @@ impl Record {
             late: self.late(),
             started: self.started,
             ended: self.ended,
+            first_byte: self.first_byte.filter(|_| state == State::Finished),
             bytes_moved: self.bytes_moved,
             counted: self.counted.filter(|_| state == State::Finished),
             retries: self.retries,

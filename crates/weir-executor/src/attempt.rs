@@ -28,6 +28,9 @@ use crate::{
     timeline::{Span, Timeline},
 };
 
+/// A longer time to the first byte is not believed.
+const FIRST_BYTE_MAX: Duration = Duration::from_secs(30 * 86_400);
+
 /// Everything an attempt needs.
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a Client,
@@ -64,7 +67,7 @@ impl Attempt<'_> {
     pub(super) fn order_goes_out(&self, request: &mut Request<Body>) {
         let order = Handed::watch(request);
         let mut trace = self.trace();
-        (trace.order, trace.verdict) = (Some(order), None);
+        (trace.order, trace.verdict, trace.first_byte) = (Some(order), None, None);
     }
 
     /// An order was answered, or will not be. `taken`: it may have had an effect.
@@ -126,6 +129,12 @@ impl Attempt<'_> {
     /// A copy has succeeded, and so many bytes were seen moving: not bounded by the source's size, with which it is compared.
     pub(super) fn counted(&self, bytes: Option<u64>) {
         self.trace().counted = bytes.map(|bytes| bytes.min(SIZE_MAX));
+    }
+
+    /// The first byte of data took so long from the order on.
+    pub(super) fn first_byte(&self, after: Duration) {
+        // Senseless beyond the life of a transfer, and no store could keep all that a storage may write.
+        self.trace().first_byte = Some(after).filter(|after| *after <= FIRST_BYTE_MAX);
     }
 
     pub(crate) fn bytes_moved(&self) -> Bytes {

@@ -3,6 +3,8 @@
 //! Read as the field's clients read it: lines are trimmed and compared without case, unknown ones are passed over, both line
 //! ends are taken, a line is cut at 1024 bytes. An end without a verdict is no success.
 
+use std::time::Duration;
+
 /// Longest line kept; davix has the same.
 const LINE_MAX: usize = 1024;
 
@@ -14,6 +16,8 @@ const STRIPES_MAX: u64 = 8192;
 pub(crate) enum Told {
     /// A marker ended. Carries the bytes of all stripes.
     Marker(u64),
+    /// The storage says how long the first byte of data took, from the order on. Weir's storages say it.
+    FirstByte(Duration),
     /// `success: ...`, with the storage's final count if it gave one.
     Success(Option<u64>),
     /// `failure: ...` or `aborted ...`, with the text after the colon.
@@ -87,6 +91,10 @@ impl Markers {
             self.stripe = value.trim().parse().unwrap_or(0);
         } else if let Some(value) = lower.strip_prefix("stripe bytes transferred:") {
             self.stripe_bytes = value.trim().parse().ok();
+        } else if let Some(value) = lower.strip_prefix("first byte:")
+            && let Ok(ms) = value.trim().parse()
+        {
+            told.push(Told::FirstByte(Duration::from_millis(ms)));
         }
     }
 
@@ -193,6 +201,18 @@ mod tests {
         tells("aborted", &[Told::Failure("aborted".into())]);
         tells("", &[]);
         tells("<html>garbage</html>\nEnd\n", &[]);
+    }
+
+    #[test]
+    fn the_time_to_the_first_byte_is_read_if_it_is_a_time() {
+        let said = |value: &str| marker(0, "7").replace(" Total", &format!(" First Byte: {value}\r\n Total"));
+        tells(
+            &said("1234"),
+            &[Told::FirstByte(Duration::from_millis(1234)), Told::Marker(7)],
+        );
+        for senseless in ["-1", "soon", ""] {
+            tells(&said(senseless), &[Told::Marker(7)]);
+        }
     }
 
     #[test]

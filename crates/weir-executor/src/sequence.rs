@@ -125,10 +125,15 @@ impl Attempt<'_> {
         };
         let bytes = Box::pin(self.confirm(&source, relayed.as_ref())).await?;
         self.moved(bytes);
+        let (counted, first_byte) = {
+            let trace = self.trace();
+            (trace.counted.map(Bytes), trace.first_byte)
+        };
         Ok(WorldEvent::Ended(Outcome::Done {
             bytes: Bytes(bytes),
             mode,
-            counted: self.trace().counted.map(Bytes),
+            counted,
+            first_byte,
         }))
     }
 

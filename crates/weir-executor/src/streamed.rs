@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -31,6 +31,7 @@ const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Copies through this service. Gives the checksum of what passed.
 pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Option<Checksum>, Refused> {
+    let began = Instant::now();
     let relay = Arc::new(Relay::new(attempt.expected.algorithm));
     let mut uri = attempt.destination.uri(Phase::Transfer).map_err(Refused::for_good)?;
     let mut token = attempt.destination.bearer();
@@ -58,6 +59,9 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Opt
         match put(attempt, &relay, request).await? {
             None => {
                 attempt.counted(Some(relay.moved.load(Ordering::Relaxed)));
+                if let Some(at) = relay.first_byte.get() {
+                    attempt.first_byte(at.duration_since(began));
+                }
                 return Ok(relay.checksum());
             }
             Some(next) => {
@@ -183,6 +187,8 @@ struct Relay {
     hasher: Mutex<Option<Hasher>>,
     algorithm: Algorithm,
     moved: AtomicU64,
+    /// When the first data came from the source.
+    first_byte: OnceLock<Instant>,
     waits_for_source: AtomicBool,
     error: Mutex<Option<String>>,
 }
@@ -201,6 +207,7 @@ impl Relay {
             hasher: Mutex::new(None),
             algorithm,
             moved: AtomicU64::new(0),
+            first_byte: OnceLock::new(),
             waits_for_source: AtomicBool::new(false),
             error: Mutex::new(None),
         }
@@ -269,6 +276,7 @@ impl http_body::Body for RelayBody {
             Poll::Ready(Some(Ok(frame))) => {
                 this.relay.waits_for_source.store(false, Ordering::Relaxed);
                 if let Some(data) = frame.data_ref() {
+                    this.relay.first_byte.get_or_init(Instant::now);
                     this.relay.moved.fetch_add(data.len() as u64, Ordering::Relaxed);
                     if let Some(hasher) = lock(&this.relay.hasher).as_mut() {
                         hasher.update(data);

@@ -222,6 +222,7 @@ async fn watch(
                     attempt.moved(bytes);
                     quiet.heard(bytes);
                 }
+                Told::FirstByte(after) => attempt.first_byte(after),
                 Told::Success(counted) => {
                     attempt.order_is_over(true);
                     attempt.counted(counted);

@@ -76,6 +76,8 @@ pub(super) struct Trace {
     pub(super) exists: bool,
     /// Bytes that this service saw moving in the copy that succeeded, if it saw a final count.
     pub(super) counted: Option<u64>,
+    /// From the newest order to its first byte of data, if that is known.
+    pub(super) first_byte: Option<Duration>,
     /// When its steps began and ended.
     pub(super) times: Timeline,
 }

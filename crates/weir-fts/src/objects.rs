@@ -304,6 +304,7 @@ impl FileObject<'_> {
             "bytes_moved": result.bytes_moved,
             "bytes_moved_total": file.moved_total,
             "counted_bytes": result.counted,
+            "first_byte_ms": result.first_byte_ms,
             "submitted_ms": self.job.spec.submitted,
             "started_ms": file.started,
             "finished_ms": file.finished,

@@ -126,6 +126,7 @@ impl Counts {
 struct Timing {
     nanos: Quantiles,
     rates: Quantiles,
+    first_bytes: Quantiles,
 }
 
 impl Timing {
@@ -133,6 +134,7 @@ impl Timing {
         Self {
             nanos: quantiles(),
             rates: quantiles(),
+            first_bytes: quantiles(),
         }
     }
 
@@ -147,12 +149,16 @@ impl Timing {
         if let Some(rate) = spread::rate(row.size, took) {
             self.rates.add(rate);
         }
+        if let Some(after) = row.first_byte {
+            self.first_bytes.add(nanos(after));
+        }
     }
 
     fn report(&self) -> Times {
         Times {
             transfer_s: self.nanos.percentiles(seconds),
             rate_bps: self.rates.percentiles(|rate| rate as f64),
+            first_byte_s: self.first_bytes.percentiles(seconds),
         }
     }
 }

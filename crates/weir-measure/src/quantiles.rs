@@ -25,6 +25,9 @@ pub struct Times {
     pub transfer_s: Option<Percentiles>,
     /// Size ÷ that time, in bit/s.
     pub rate_bps: Option<Percentiles>,
+    /// From the order of the copy to its first byte of data, in seconds, of those transfers of which it is known; `null` if of none.
+    #[serde(default)]
+    pub first_byte_s: Option<Percentiles>,
 }
 
 /// Numbers, counted.

@@ -15,7 +15,7 @@ use crate::transfer::{Failure, State, Transfer};
 pub const FILE: &str = "transfers.csv";
 
 /// The columns.
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "id",
     "workload",
     "cell",
@@ -32,6 +32,7 @@ const COLUMNS: [&str; 26] = [
     "late_s",
     "started_s",
     "ended_s",
+    "first_byte_s",
     "bytes_moved",
     "counted_bytes",
     "retries",
@@ -96,6 +97,7 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
         .time(Some(transfer.late))?
         .time(transfer.started)?
         .time(Some(transfer.ended))?
+        .time(transfer.first_byte)?
         .number(transfer.bytes_moved)?
         .count(transfer.counted)?
         .number(u64::from(transfer.retries))?
@@ -190,9 +192,30 @@ fn transfer(fields: &Fields<'_>, places: &Places<'_>) -> Result<Transfer, String
         late: fields.moment("late_s")?,
         started: fields.time("started_s")?,
         ended: fields.moment("ended_s")?,
+        first_byte: fields.time("first_byte_s")?,
         bytes_moved: fields.number("bytes_moved")?,
         counted: fields.count("counted_bytes")?,
         retries: fields.number("retries")?,
         failure: failure.transpose()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_handbook_explains_every_column() {
+        // Wrong: a column without a unit, or one that is explained and not there.
+        let page = include_str!("../../../docs/report.md");
+        let section = page
+            .split("### The columns of `transfers.csv`")
+            .nth(1)
+            .unwrap_or_default();
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let names = rows.flat_map(|row| row.split('|').nth(1).unwrap_or_default().split(','));
+        let names: Vec<&str> = names.map(|name| name.trim().trim_matches('`')).collect();
+        assert_eq!(names, COLUMNS);
+    }
 }

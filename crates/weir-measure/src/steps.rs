@@ -134,6 +134,7 @@ mod tests {
             ended: Duration::from_secs(ended),
             bytes_moved: 1_000,
             counted: None,
+            first_byte: None,
             retries: 0,
             failure: message.map(|message| Failure {
                 class: ErrorClass::Network,

@@ -25,6 +25,8 @@ pub struct Transfer {
     pub started: Option<Duration>,
     /// End of that attempt, or the moment of failure.
     pub ended: Duration,
+    /// From the order of the copy to its first byte of data, in the attempt that finished; `None` where nobody tells.
+    pub first_byte: Option<Duration>,
     /// Bytes moved by the attempt that ended it.
     pub bytes_moved: u64,
     /// Bytes that the transfer service itself saw moving in the attempt that finished; `None` where it saw no final count.

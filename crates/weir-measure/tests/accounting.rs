@@ -92,6 +92,7 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
         ended: Duration::from_millis(end),
         bytes_moved: size,
         counted: Some(size),
+        first_byte: None,
         retries: 0,
         failure: None,
     }
@@ -109,6 +110,7 @@ fn failed(link: usize, size: u64, moved: u64, class: ErrorClass, end: u64) -> Tr
         state: State::Failed,
         bytes_moved: moved,
         counted: None,
+        first_byte: None,
         mode: None,
         failure: Some(failure),
         ..finished(link, size, 0, end)

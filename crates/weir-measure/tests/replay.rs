@@ -68,6 +68,7 @@ fn transfers(until_ms: u64) -> Vec<Transfer> {
             ended,
             bytes_moved: at * 100,
             counted: Some(at).filter(|_| at.is_multiple_of(2)),
+            first_byte: Some(Duration::from_millis(at)).filter(|_| at.is_multiple_of(4)),
             retries: at as u32 % 3,
             failure: Some(failure).filter(|_| state != State::Finished),
         }

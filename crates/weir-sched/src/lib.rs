@@ -57,7 +57,7 @@
 //! let [Effect::Ack(Seq(1)), Effect::Start(op, Op::Copy { resume: false, .. })] = effects[..] else { panic!("{effects:?}") };
 //!
 //! effects.clear();
-//! let done = Outcome::Done { bytes: Bytes(5_000_000), mode: CopyMode::Pull, counted: None };
+//! let done = Outcome::Done { bytes: Bytes(5_000_000), mode: CopyMode::Pull, counted: None, first_byte: None };
 //! core.step(Timestamp(2), &[Input::World(op, WorldEvent::Ended(done))], &mut effects);
 //! assert!(matches!(effects[..], [Effect::Persist(Seq(3), Record::Ended { next: Next::Finished, .. })]));
 //! ```

@@ -17,6 +17,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, Failure, OpId, TransferId};
@@ -114,6 +116,9 @@ pub enum End {
         /// Never a size that was looked up.
         #[serde(default)]
         counted: Option<Bytes>,
+        /// From the order of the copy to its first byte of data, if the executor knows it.
+        #[serde(default)]
+        first_byte: Option<Duration>,
     },
     /// The file was there already, whole, left by an earlier attempt of this transfer.
     Adopted {

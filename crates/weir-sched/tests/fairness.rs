@@ -94,6 +94,7 @@ fn done(op: OpId) -> Input {
             bytes: Bytes(1),
             mode: CopyMode::Pull,
             counted: None,
+            first_byte: None,
         }),
     )
 }

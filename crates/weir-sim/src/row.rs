@@ -56,6 +56,8 @@ impl Row {
             late: self.injected.since(self.wanted),
             started: self.started.map(since),
             ended: since(self.ended),
+            // A simulated world has no first byte: its data flow from the start of the copy.
+            first_byte: None,
             bytes_moved: self.moved,
             counted: (self.state == Settled::Finished).then_some(self.moved),
             retries: self.attempts.saturating_sub(1),

@@ -30,6 +30,9 @@ pub struct Marker {
     pub stripes: u32,
     /// The remote ends of the data connections; may be empty.
     pub remote: Vec<SocketAddr>,
+    /// From the order to the first byte of data, in whole milliseconds; `None` before it. A line of Weir's own: other
+    /// programs pass over it.
+    pub first_byte: Option<Duration>,
     /// What TCP knows of the data connection: for people. A line that other programs pass over.
     pub connection: Option<String>,
 }
@@ -45,6 +48,9 @@ impl Marker {
         if !self.remote.is_empty() {
             let connections: Vec<String> = self.remote.iter().map(|address| format!("tcp:{address}")).collect();
             let _ = writeln!(text, "    RemoteConnections: {}", connections.join(","));
+        }
+        if let Some(after) = self.first_byte {
+            let _ = writeln!(text, "    First Byte: {}", after.as_millis());
         }
         if let Some(connection) = &self.connection {
             let _ = writeln!(text, "    Connection: {}", one_line(connection));
@@ -166,6 +172,8 @@ fn set(marker: &mut Marker, key: &str, value: &str) {
             .unwrap_or(marker.stripes);
     } else if key.eq_ignore_ascii_case("remoteconnections") {
         marker.remote = value.split(',').filter_map(remote).collect();
+    } else if key.eq_ignore_ascii_case("first byte") {
+        marker.first_byte = value.parse().ok().map(Duration::from_millis);
     } else if key.eq_ignore_ascii_case("connection") {
         marker.connection = Some(value.to_owned());
     }
@@ -252,10 +260,11 @@ mod tests {
         #[test]
         fn written_markers_are_read_back(
             timestamp: u64, stripe in 0u32..8, bytes: u64, stripes in 1u32..8, v6: bool, cut in 1usize..40,
+            first_byte in proptest::option::of(any::<u64>().prop_map(Duration::from_millis)),
             connection in proptest::option::of("[a-z]{1,8} rtt_ms=[0-9]{1,3}"),
         ) {
             let address: SocketAddr = if v6 { "[2001:db8::1]:443" } else { "192.0.2.7:1094" }.parse().unwrap();
-            let marker = Marker { timestamp, stripe, bytes, stripes, remote: vec![address], connection };
+            let marker = Marker { timestamp, stripe, bytes, stripes, remote: vec![address], first_byte, connection };
             let mut text = String::new();
             marker.write(&mut text);
             LastWord::Success("done".into()).write(&mut text);

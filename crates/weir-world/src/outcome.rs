@@ -1,6 +1,6 @@
 //! How an operation ends, in the words of the field.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
@@ -19,6 +19,9 @@ pub enum Outcome {
         /// Never a size that was looked up.
         #[serde(default)]
         counted: Option<Bytes>,
+        /// From the order of the copy to its first byte of data, if the executor knows it.
+        #[serde(default)]
+        first_byte: Option<Duration>,
     },
     /// What was asked of tape has come about: the file is on disk, or on tape.
     Ready,

@@ -102,6 +102,7 @@ impl<const BROKEN: u8> World<BROKEN> {
                     bytes,
                     mode,
                     counted: None,
+                    first_byte: None,
                 }),
             );
         }

@@ -108,8 +108,9 @@ export function figures(report: Report): HTMLElement {
     ]),
     totals.efficiency !== null &&
       tile("Efficiency", "efficiency", "totals.efficiency", { value: percentValue(totals.efficiency), unit: "%" }, "finished ÷ (finished + failed)"),
-    totals.times !== null && totals.times.transfer_s !== null && timeTile(totals.times.transfer_s),
+    totals.times !== null && totals.times.transfer_s !== null && durationTile("Transfer time, median", "totals.times.transfer_s", totals.times.transfer_s),
     totals.times !== null && totals.times.rate_bps !== null && speedTile(totals.times.rate_bps),
+    totals.times !== null && totals.times.first_byte_s !== null && durationTile("Time to first byte, median", "totals.times.first_byte_s", totals.times.first_byte_s),
     totals.lateness_p95_s !== null && latenessTile(totals.lateness_p95_s, totals.lateness_max_s),
   ];
   return h("dl", { class: "figures", "aria-label": "Key figures" }, tiles);
@@ -122,14 +123,9 @@ interface Percentiles {
   p99: number;
 }
 
-function timeTile(times: Percentiles): HTMLElement {
+function durationTile(label: string, path: string, times: Percentiles): HTMLElement {
   const [value = NONE, unit = ""] = duration(times.p50).split(GAP);
-  return tile("Transfer time, median", "time", "totals.times.transfer_s.p50", { value, unit }, [
-    "p95 ",
-    figure("totals.times.transfer_s.p95", duration(times.p95)),
-    ", p99 ",
-    figure("totals.times.transfer_s.p99", duration(times.p99)),
-  ]);
+  return tile(label, "time", `${path}.p50`, { value, unit }, ["p95 ", figure(`${path}.p95`, duration(times.p95)), ", p99 ", figure(`${path}.p99`, duration(times.p99))]);
 }
 
 function speedTile(rates: Percentiles): HTMLElement {

@@ -93,6 +93,7 @@ impl InjectionDoor for Scripted {
             ended: phase.is_final().then(SystemTime::now),
             bytes_moved: Some(5),
             counted: Some(5),
+            first_byte: Some(Duration::from_millis(3)),
             mode: Some("pull".to_owned()),
             retries: 0,
             class: (phase == Phase::Failed).then_some(ErrorClass::Checksum),

@@ -16,6 +16,10 @@ pub struct FileResult {
     /// Of a copy that succeeded: bytes that this service saw moving, by its own reads or by a storage's final count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<u64>,
+    /// Of a copy that succeeded: milliseconds from the order to the first byte of data, if the storage said so or the bytes passed
+    /// through this service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u64>,
     /// `pull`, `push`, `streamed`, or `adopted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,

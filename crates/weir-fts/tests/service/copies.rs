@@ -217,6 +217,7 @@ async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
     );
     assert_eq!(file["weir"]["bytes_moved"], 23);
     assert_eq!(file["weir"]["counted_bytes"], 23, "its own reads: {file}");
+    assert!(file["weir"]["first_byte_ms"].is_u64(), "it saw the first byte: {file}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,6 +238,26 @@ async fn what_was_counted_is_not_what_was_looked_up() {
             "{file}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_to_the_first_byte_is_what_the_storage_says() {
+    // Wrong: a guess where the storage says nothing, or the time of an attempt that failed.
+    let pair = pair().await;
+    let marker = "Perf Marker\n Stripe Bytes Transferred: 23\n First Byte: 41\nEnd\n";
+    let [good, bad] = ["success: Created\n", "failure: broken\n"].map(|word| &*format!("{marker}{word}").leak());
+    for (said, told) in [(good, json!(41)), ("success: Created\n", Value::Null)] {
+        pair.b.fault("COPY", "/f", Fault::Leaves(BYTES, said));
+        let file = pair.copies_by("pull", json!({ "overwrite": true })).await;
+        assert_eq!(file["weir"]["first_byte_ms"], told, "{file}");
+    }
+    pair.b.fault("COPY", "/f", Fault::Leaves(b"", bad));
+    let failed = pair.copy(json!({ "overwrite": true, "retry": 0 })).await;
+    assert_eq!(
+        (&failed["file_state"], &failed["weir"]["first_byte_ms"]),
+        (&json!("FAILED"), &Value::Null),
+        "{failed}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

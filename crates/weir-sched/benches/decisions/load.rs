@@ -159,6 +159,7 @@ impl Load {
                 bytes,
                 mode,
                 counted: None,
+                first_byte: None,
             });
             self.inputs.push(Input::World(op, ended));
         }

@@ -18,7 +18,17 @@ const MARK_MIN: Duration = Duration::from_secs(1);
 impl From<Outcome> for End {
     fn from(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Done { bytes, mode, counted } => Self::Done { bytes, mode, counted },
+            Outcome::Done {
+                bytes,
+                mode,
+                counted,
+                first_byte,
+            } => Self::Done {
+                bytes,
+                mode,
+                counted,
+                first_byte,
+            },
             Outcome::Ready => Self::Ready,
             Outcome::Failed(failure) => Self::Failed(failure),
             Outcome::Stopped { bytes_moved } => Self::Stopped { bytes_moved },

@@ -241,6 +241,7 @@ impl Fluid {
                         bytes,
                         mode,
                         counted: None,
+                        first_byte: None,
                     }),
                 ));
             } else if path.reports(flow.op) && now - flow.marked >= MARKER_SECONDS {

@@ -91,6 +91,7 @@ impl Stage {
                     bytes: Bytes(1_000_000_000),
                     mode: CopyMode::Pull,
                     counted: None,
+                    first_byte: None,
                 })
             }),
             ["adopted", ref ids @ ..] => self.end(ids, |_| WorldEvent::Adopted(Bytes(1_000_000_000))),

@@ -305,6 +305,7 @@ impl World {
             bytes,
             mode: file.mode,
             counted: Some(bytes),
+            first_byte: None,
         };
         self.end(key, done, at);
     }

@@ -46,8 +46,10 @@ pub(crate) struct Progress {
     marker: FlowMarker,
     /// Where there are several streams.
     stripes: Mutex<Vec<Arc<Stripe>>>,
-    /// When bytes first could move.
-    began: OnceLock<Instant>,
+    /// When the copy was ordered.
+    ordered: Instant,
+    /// When data first came from the source, or went to the destination.
+    pub(super) first_byte: Arc<OnceLock<Instant>>,
     /// Markers sent.
     markers: AtomicU32,
     /// Whether our own limit of bandwidth held it back since the last look: then silence is no stall either.
@@ -57,6 +59,7 @@ pub(crate) struct Progress {
 /// How far one of several streams has come.
 pub(super) struct Stripe {
     pub(super) moved: Arc<AtomicU64>,
+    pub(super) first_byte: Arc<OnceLock<Instant>>,
     line: Line,
     marker: FlowMarker,
 }
@@ -74,6 +77,7 @@ impl Progress {
     pub(super) fn set_stripes(&self, count: usize) -> Vec<Arc<Stripe>> {
         let stripe = |_| Stripe {
             moved: Arc::default(),
+            first_byte: self.first_byte.clone(),
             line: Line::default(),
             marker: self.marker.clone(),
         };
@@ -85,9 +89,6 @@ impl Progress {
 
     pub(super) fn set_moving(&self, moving: bool) {
         self.moving.store(moving, Ordering::Relaxed);
-        if moving {
-            self.began.get_or_init(Instant::now);
-        }
     }
 
     /// The other side was reached by this connection.
@@ -115,12 +116,14 @@ impl Progress {
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         let stripes = self.stripes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let first_byte = self.first_byte.get().map(|at| at.duration_since(self.ordered));
         let marker = |stripe, bytes: &AtomicU64, line: &Line| Marker {
             timestamp,
             stripe,
             bytes: bytes.load(Ordering::Relaxed),
             stripes: stripes.len().max(1) as u32,
             remote: line.remote().into_iter().collect(),
+            first_byte,
             connection: line.shown(),
         };
         if stripes.is_empty() {
@@ -169,7 +172,8 @@ pub(crate) fn start(
         line: Line::default(),
         marker,
         stripes: Mutex::default(),
-        began: OnceLock::new(),
+        ordered: Instant::now(),
+        first_byte: Arc::default(),
         markers: AtomicU32::new(0),
         held_back: OnceLock::new(),
     };
@@ -248,8 +252,8 @@ impl Driver {
     /// What the record is to say of the way that the bytes took.
     fn put_down(&self) {
         let progress = &self.progress;
-        if let Some(began) = progress.began.get() {
-            self.exchange.first_byte(*began);
+        if let Some(at) = progress.first_byte.get() {
+            self.exchange.first_byte(*at);
         }
         let stripes = progress.stripes.lock().unwrap_or_else(PoisonError::into_inner).len();
         let last = 1;

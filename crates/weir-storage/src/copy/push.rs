@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http::{HeaderName, HeaderValue, Request, StatusCode, header};
@@ -333,6 +333,7 @@ struct Sending {
 
 impl Watch for Sending {
     fn begins(&mut self) {
+        self.progress.first_byte.get_or_init(Instant::now);
         self.progress.reached_by(self.carried.connection().as_ref());
         self.progress.moves_there();
     }

@@ -134,6 +134,8 @@ pub(super) enum Fate {
     Trickles(usize),
     /// Other bytes under the same tag.
     Swapped,
+    /// Answers at once, and sends its bytes only after this time.
+    Late(Duration),
 }
 
 impl Source {
@@ -271,6 +273,13 @@ impl Source {
                 });
                 *response.body_mut() = pieces(sent.chain(drops));
             }
+            Fate::Late(pause) => {
+                let late = stream::once(async move {
+                    tokio::time::sleep(pause).await;
+                    Ok(whole)
+                });
+                *response.body_mut() = pieces(late);
+            }
             Fate::Swapped => *response.body_mut() = body::full(noise(whole.len() + 1).slice(1..)),
             _ => *response.body_mut() = body::full(whole),
         }
@@ -284,6 +293,32 @@ impl Source {
 
 pub(super) const FOUR: (&str, &str) = ("X-Number-Of-Streams", "4");
 pub(super) const ONE: (&str, &str) = ("X-Number-Of-Streams", "1");
+
+/// The time to the first byte would be told of a copy whose source only answered, or forgotten of one with several streams.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_to_the_first_byte_is_that_of_data() {
+    let lab = Lab::new();
+    let (a, b) = (lab.endpoint("a", |_| {}).await, lab.endpoint("b", |_| {}).await);
+    let first_byte = |answer: &Answer| markers(answer).last().unwrap().first_byte;
+    let pause = Duration::from_millis(200);
+    for streams in [ONE, FOUR] {
+        let late = Source {
+            whole: Fate::Late(pause),
+            ..Source::new(8 << 20, move |_| Fate::Late(pause))
+        };
+        let (_source, _server, url) = late.serve(&lab);
+        let pulled = b.pull("/late", &url, &[streams]).await;
+        pulled.copied();
+        assert!(first_byte(&pulled).unwrap() >= pause, "{}", pulled.text());
+    }
+    let pushed = b.push("/late", &a.url("/pushed"), &[]).await;
+    pushed.copied();
+    assert!(first_byte(&pushed).is_some(), "{}", pushed.text());
+    b.put("/empty", "").await.expect(201);
+    let empty = b.push("/empty", &a.url("/empty"), &[]).await;
+    empty.copied();
+    assert_eq!(first_byte(&empty), None, "an empty file has no byte");
+}
 
 /// A stream that breaks goes on where it broke: what has come is not read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -283,10 +283,16 @@ pub(crate) fn carried_out_by(change: &mut Change, host: &str) {
 
 fn result(end: &End) -> FileResult {
     match end {
-        End::Done { bytes, mode, counted } => FileResult {
+        End::Done {
+            bytes,
+            mode,
+            counted,
+            first_byte,
+        } => FileResult {
             filesize: Some(bytes.0),
             bytes_moved: bytes.0,
             counted: counted.map(|bytes| bytes.0),
+            first_byte_ms: first_byte.map(|after| after.as_millis() as u64),
             mode: Some(mode.as_str().to_owned()),
             ..FileResult::default()
         },

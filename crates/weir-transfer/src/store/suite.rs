@@ -45,6 +45,7 @@ pub(super) fn end(file: u64, state: FileState) -> Change {
         filesize: Some(5),
         bytes_moved: 5,
         counted: (state == FileState::Finished).then_some(4),
+        first_byte_ms: (state == FileState::Finished).then_some(7),
         mode: Some("pull".into()),
         ..FileResult::default()
     };
@@ -220,12 +221,17 @@ pub(crate) fn bytes_of_all_attempts_add_up<K: Keeper>() {
     store.apply(&[begin(1, 2), again(1, failed(0))]).unwrap();
     let moved = |store: &K::Store| {
         let file = store.file(1).unwrap().unwrap();
-        (file.result.bytes_moved, file.moved_total, file.result.counted)
+        (
+            file.result.bytes_moved,
+            file.moved_total,
+            file.result.counted,
+            file.result.first_byte_ms,
+        )
     };
-    assert_eq!(moved(&store), (0, 30, None));
+    assert_eq!(moved(&store), (0, 30, None, None));
     store.apply(&[begin(1, 3), end(1, FileState::Finished)]).unwrap();
     store.apply(&[end(1, FileState::Failed)]).unwrap();
-    assert_eq!(moved(&store), (5, 35, Some(4)));
+    assert_eq!(moved(&store), (5, 35, Some(4), Some(7)));
 }
 
 pub(crate) fn a_storage_that_lies_about_bytes_harms_nobody<K: Keeper>() {

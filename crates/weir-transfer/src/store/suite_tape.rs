@@ -38,6 +38,7 @@ fn advance(file: u64, next: Work, at: i64) -> Change {
         filesize: Some(5),
         bytes_moved: 5,
         counted: Some(4),
+        first_byte_ms: Some(7),
         mode: Some("pull".into()),
         ..FileResult::default()
     };
@@ -118,9 +119,10 @@ pub(crate) fn a_file_goes_from_tape_to_tape<K: Keeper>() {
             done.result.mode.as_deref(),
             done.result.filesize,
             done.moved_total,
-            done.result.counted
+            done.result.counted,
+            done.result.first_byte_ms
         ),
-        (Some("pull"), Some(5), 5, Some(4))
+        (Some("pull"), Some(5), 5, Some(4), Some(7))
     );
     let tape = done.tape;
     assert_eq!((tape.staging_start, tape.staging_finished), (Some(1001), Some(1500)));

@@ -1,6 +1,7 @@
 //! What stands on the terminal after a run: verdict first, then the figures it rests on.
 
 use weir_challenge::RunOutcome;
+use weir_measure::quantiles::Percentiles;
 use weir_measure::report::{CrossCheck, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind};
 use weir_units::{BitRate, Bytes};
 
@@ -135,6 +136,7 @@ fn totals(report: &Report) -> Vec<String> {
         Bytes(totals.verified_bytes)
     ));
     lines.extend(times(&totals.times));
+    lines.extend(totals.times.first_byte_s.as_ref().map(first_byte));
     if let Some(late) = totals.lateness_p95_s {
         let busy = report
             .host
@@ -148,7 +150,6 @@ fn totals(report: &Report) -> Vec<String> {
 /// How long transfers took, and how fast they were.
 fn times(times: &Times) -> Option<String> {
     let (took, rate) = times.transfer_s.zip(times.rate_bps)?;
-    let seconds = |seconds: f64| format!("{} s", three_digits(seconds));
     let bps = |bps: f64| format!("{:.1}", BitRate(bps as u64));
     Some(format!(
         "a transfer took {} (p50), {} (p95), {} (p99); at {} (p50), 95 % at {} or more",
@@ -158,6 +159,20 @@ fn times(times: &Times) -> Option<String> {
         bps(rate.p50),
         bps(rate.p5)
     ))
+}
+
+/// How long the first bytes took.
+fn first_byte(after: &Percentiles) -> String {
+    format!(
+        "the first byte moved {} (p50), {} (p95), {} (p99) after the order of the copy",
+        seconds(after.p50),
+        seconds(after.p95),
+        seconds(after.p99)
+    )
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{} s", three_digits(seconds))
 }
 
 /// A number with three digits, as far as they say something.

@@ -62,6 +62,7 @@ impl World {
                     bytes: SIZE,
                     mode: CopyMode::Pull,
                     counted: None,
+                    first_byte: None,
                 })
             }
             Fate::FailedEarly(retry) => fails(Phase::Preparation, retry, false),
@@ -177,6 +178,7 @@ impl World {
                         bytes: SIZE,
                         mode: CopyMode::Pull,
                         counted: None,
+                        first_byte: None,
                     })
                 } else {
                     *copied = Copied::Nothing;

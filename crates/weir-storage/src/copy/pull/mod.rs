@@ -4,7 +4,10 @@ mod again;
 mod plan;
 mod stripes;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use http::{StatusCode, Version as HttpVersion, header};
 use http_body::Body as _;
@@ -442,6 +445,7 @@ impl Single<'_> {
                 Some(Err(error)) => return Ok(Some(self.broken(ErrorClass::Network, &weir_auth::error_chain(&error)))),
             };
             if let Ok(piece) = piece {
+                self.progress.first_byte.get_or_init(Instant::now);
                 self.throttle.moved(piece.len() as u64);
                 let pushed = sink.push(piece).await;
                 pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;

@@ -3,7 +3,7 @@
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::try_join_all;
@@ -175,6 +175,7 @@ impl Stream<'_> {
             self.throttle.ready().await;
             match next(self.source, &mut body, self.lane.left()).await {
                 Ok(piece) => {
+                    self.stripe.first_byte.get_or_init(Instant::now);
                     self.throttle.moved(piece.len() as u64);
                     let pushed = self.lane.push(piece).await;
                     pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;

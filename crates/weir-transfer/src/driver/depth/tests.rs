@@ -22,6 +22,7 @@ fn ended(file: u64) -> Record {
             bytes: Bytes(1),
             mode: CopyMode::Pull,
             counted: None,
+            first_byte: None,
         },
         next: Next::Finished,
         released: None,

@@ -15,6 +15,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     HOSTS,
     TERMS,
     COUNTED,
+    FIRST_BYTE,
 ];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
@@ -266,3 +267,6 @@ const TERMS: &str = "ALTER TABLE nodes ADD COLUMN term float8 NOT NULL DEFAULT 8
 
 /// What the service saw of a copy that succeeded, apart from sizes that it looked up.
 const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted bigint;";
+
+/// How long the first byte of data of a copy that succeeded took: not known of files of before.
+const FIRST_BYTE: &str = "ALTER TABLE files ADD COLUMN first_byte bigint;";

@@ -14,6 +14,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     LISTED,
     DISTINCT,
     COUNTED,
+    FIRST_BYTE,
 ];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
@@ -267,3 +268,6 @@ CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 
 /// What the service saw of a copy that succeeded, apart from sizes that it looked up.
 const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted INTEGER;";
+
+/// How long the first byte of data of a copy that succeeded took: not known of files of before.
+const FIRST_BYTE: &str = "ALTER TABLE files ADD COLUMN first_byte INTEGER;";

@@ -310,7 +310,7 @@ fn again(
     let changed = transaction
         .prepare_cached(
             "UPDATE files SET state = iif(stopping, state, ?15), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
-             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = min(moved_total, 9007199254740992) + ?7, mode = iif(?16, mode, ?8), counted = iif(?16, counted, ?17), reason = ?9, class = ?10, party = ?11, phase = ?12,
+             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = min(moved_total, 9007199254740992) + ?7, mode = iif(?16, mode, ?8), counted = iif(?16, counted, ?17), first_byte = iif(?16, first_byte, ?18), reason = ?9, class = ?10, party = ?11, phase = ?12,
              remedy = ?13, again = ?14
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -332,6 +332,7 @@ fn again(
             FileState::waiting(work).code(),
             work == Work::Archive,
             result.counted.map(bytes),
+            result.first_byte_ms.map(bytes),
         ])?;
     if changed > 0 && !result.waited_for_issuer() {
         transaction
@@ -360,7 +361,7 @@ fn end(
     let job_no = transaction
         .prepare_cached(
             "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
-             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = min(moved_total, 9007199254740992) + ?5, mode = iif(?13, mode, ?6), counted = iif(?13, counted, ?14), reason = ?7, class = ?8, party = ?9, phase = ?10,
+             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = min(moved_total, 9007199254740992) + ?5, mode = iif(?13, mode, ?6), counted = iif(?13, counted, ?14), first_byte = iif(?13, first_byte, ?15), reason = ?7, class = ?8, party = ?9, phase = ?10,
              remedy = ?11, again = ?12
              WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
         )?
@@ -380,6 +381,7 @@ fn end(
                 result.recoverable,
                 work == Work::Archive,
                 result.counted.map(bytes),
+                result.first_byte_ms.map(bytes),
             ],
             |row| row.get(0),
         )
@@ -400,7 +402,7 @@ fn end(
 fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Result<(), StoreError> {
     transaction
         .prepare_cached(
-            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = min(moved_total, 9007199254740992) + ?3, mode = ?4, counted = ?5,
+            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = min(moved_total, 9007199254740992) + ?3, mode = ?4, counted = ?5, first_byte = ?6,
              reason = NULL, class = NULL, party = NULL, phase = NULL, remedy = NULL, again = NULL
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -410,6 +412,7 @@ fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Resul
             bytes(result.bytes_moved),
             result.mode,
             result.counted.map(bytes),
+            result.first_byte_ms.map(bytes),
         ])?;
     Ok(())
 }
