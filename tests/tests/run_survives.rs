@@ -247,8 +247,8 @@ fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<(
         "a listing deletes nothing"
     );
 
-    // One file gets another content of the same size, one another size, and a stranger's lies beside.
-    let (same_size, longer) = (&before.1[0], &before.1[1]);
+    // One file gets another content of the same size, one becomes longer, one shorter, and a stranger's lies beside.
+    let (same_size, longer, shorter) = (&before.1[0], &before.1[1], &before.1[2]);
     let length = fs::metadata(same_size)?.len() as usize;
     let url = |path: &Path| {
         format!(
@@ -261,6 +261,7 @@ fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<(
     for (path, content) in [
         (same_size, vec![7; length]),
         (longer, vec![7; length + 1]),
+        (shorter, vec![7; length - 1]),
         (&stranger, vec![7]),
     ] {
         let file = grid.scratch().join("content");
@@ -271,7 +272,7 @@ fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<(
     let cleaned = clean(&folder, &["--yes", "--json"])?.expect_ok()?.envelope()?;
     let mut left = stored(&grid, "AWAY");
     left.sort();
-    let mut edited = vec![same_size.clone(), longer.clone(), stranger];
+    let mut edited = vec![same_size.clone(), longer.clone(), shorter.clone(), stranger];
     edited.sort();
     assert_eq!(left, edited, "{cleaned}");
     assert_eq!(stored(&grid, "FAR"), Vec::<PathBuf>::new());
@@ -289,6 +290,25 @@ fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<(
             .unwrap()
             .ends_with("/notes.txt")
     );
+    // A part of a file is deleted only if that is asked for; until then, what is needed for it stays.
+    let partial = |cleaned: &Value| {
+        let files = cleaned["data"]["files"].as_array().unwrap().iter();
+        files.filter(|file| file["found"] == "partial").count()
+    };
+    assert_eq!(
+        (partial(&cleaned), folder.join("scratch").exists()),
+        (1, true),
+        "{cleaned}"
+    );
+    let refused = clean(&folder, &["--partial"])?;
+    assert_eq!(refused.code, Some(2), "without --yes nothing is deleted: {refused:?}");
+    let again = clean(&folder, &["--yes", "--partial", "--json"])?
+        .expect_ok()?
+        .envelope()?;
+    edited.retain(|path| path != shorter);
+    let mut left = stored(&grid, "AWAY");
+    left.sort();
+    assert_eq!((partial(&again), left), (0, edited.clone()), "{again}");
     assert!(
         !folder.join("scratch").exists(),
         "the data areas hold secrets of the grid"

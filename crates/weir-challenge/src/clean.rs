@@ -1,7 +1,8 @@
 //! Removes what a run left at storages: the files that it noted in `files.csv` and did not delete.
 //!
 //! A file is deleted only if it is below the run's own directory, the run noted that it makes it, and its size and checksum are what the
-//! run sent. A directory is deleted only if it is empty. All else is named and left alone.
+//! run sent. A directory is deleted only if it is empty. All else is named and left alone. Files that are shorter than noted are deleted if
+//! that is asked for: copies that broke off when the run was killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -102,6 +103,8 @@ pub enum Found {
     Deleted,
     /// Nothing.
     Gone,
+    /// Fewer bytes than the run noted, which stay unless partial files are to be deleted: a copy that broke off, or goes on.
+    Partial(String),
     /// Something else, which stays.
     Other(String),
     /// It could not be found out, or not be deleted.
@@ -112,6 +115,11 @@ impl Cleaned {
     /// Files with a finding.
     pub fn with(&self, pick: impl Fn(&Found) -> bool) -> impl Iterator<Item = &LeftFile> {
         self.files.iter().filter(move |file| pick(&file.found))
+    }
+
+    /// Whether something is left that can still be deleted, with the credentials of the embedded grid.
+    pub fn is_unfinished(&self) -> bool {
+        self.has_failed() || self.with(|found| matches!(found, Found::Partial(_))).next().is_some()
     }
 
     /// Whether something of the run could not be looked at or deleted.
@@ -158,11 +166,23 @@ impl Notes {
     }
 }
 
+/// The files that are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delete {
+    /// None.
+    Nothing,
+    /// Those that are what the run put there.
+    Whole,
+    /// Those, and those of which only a part is there.
+    WholeAndPartial,
+}
+
 /// Looks for what the run in `folder` left at storages, and deletes it if asked to; `tell` is called with every finding.
 ///
 /// # Errors
 /// [`CleanError`], before anything is deleted. Failures with single files are in the result.
-pub async fn clean(folder: &Path, delete: bool, tell: &(dyn Fn(&LeftFile) + Sync)) -> Result<Cleaned, CleanError> {
+pub async fn clean(folder: &Path, which: Delete, tell: &(dyn Fn(&LeftFile) + Sync)) -> Result<Cleaned, CleanError> {
+    let delete = which != Delete::Nothing;
     let plan = plan_of(folder)?;
     let no_run = |name: &str| {
         let path = folder.join(name);
@@ -199,7 +219,7 @@ pub async fn clean(folder: &Path, delete: bool, tell: &(dyn Fn(&LeftFile) + Sync
             plan: &plan,
             directory: &run.directory,
             doors: &doors?,
-            delete,
+            which,
         };
         cleaning.files(&notes, &mut cleaned, tell).await;
         cleaning.directories(&notes, &mut cleaned).await;
@@ -214,7 +234,7 @@ pub async fn clean(folder: &Path, delete: bool, tell: &(dyn Fn(&LeftFile) + Sync
     if let Some(scratch) = scratch {
         cleaned.scratch = Some((scratch.clone(), size_of(&scratch)));
         // As long as something is left to delete, its credentials may be needed again.
-        if delete && !cleaned.has_failed() {
+        if delete && !cleaned.is_unfinished() {
             fs::remove_dir_all(&scratch).map_err(|source| CleanError::Scratch { path: scratch, source })?;
         }
     }
@@ -264,6 +284,8 @@ fn size_of(directory: &Path) -> u64 {
 enum Comparison {
     Same,
     Absent,
+    /// So many bytes, fewer than noted.
+    Shorter(u64),
     Differs(String),
 }
 
@@ -273,7 +295,7 @@ struct Cleaning<'a> {
     directory: &'a str,
     /// Of the storages that are not the embedded grid's.
     doors: &'a [StorageDoor],
-    delete: bool,
+    which: Delete,
 }
 
 impl Cleaning<'_> {
@@ -313,13 +335,13 @@ impl Cleaning<'_> {
         let failed =
             |error: crate::storage::StorageError| Found::Failed(weir_auth::redact(&weir_auth::error_chain(&error)));
         match self.compare(door, path, note).await {
+            Ok(Comparison::Same) if self.which == Delete::Nothing => return Found::Same,
             Ok(Comparison::Same) => {}
+            Ok(Comparison::Shorter(_)) if self.which == Delete::WholeAndPartial => {}
+            Ok(Comparison::Shorter(size)) => return Found::Partial(format!("its size is {size}, not {}", note.size)),
             Ok(Comparison::Absent) => return Found::Gone,
             Ok(Comparison::Differs(why)) => return Found::Other(why),
             Err(error) => return failed(error),
-        }
-        if !self.delete {
-            return Found::Same;
         }
         match door.delete(path).await {
             Ok(_was_there) => Found::Deleted,
@@ -332,7 +354,12 @@ impl Cleaning<'_> {
         let Some(seen) = door.look(path).await? else {
             return Ok(Comparison::Absent);
         };
-        let size_differs = |size: u64| Comparison::Differs(format!("its size is {size}, not {}", note.size));
+        let size_differs = |size: u64| {
+            if size < note.size {
+                return Comparison::Shorter(size);
+            }
+            Comparison::Differs(format!("its size is {size}, not {}", note.size))
+        };
         if let Some(size) = seen.size.filter(|size| *size != note.size) {
             return Ok(size_differs(size));
         }
@@ -403,7 +430,7 @@ impl Cleaning<'_> {
                 .unknown
                 .extend(stay.iter().filter(|place| !is_noted(place)).cloned());
             let why = match stay.len() {
-                0 if self.delete => door
+                0 if self.which != Delete::Nothing => door
                     .delete(path)
                     .await
                     .err()

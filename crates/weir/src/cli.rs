@@ -210,6 +210,9 @@ pub(crate) struct ChallengeCleanArguments {
     /// Delete what is listed: files that the run made and that nobody has changed, its empty directories, its data areas
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Delete with --yes also those of which only a part is there: copies that broke off, or that a storage still carries on
+    #[arg(long, requires = "yes")]
+    pub(crate) partial: bool,
 }
 
 /// `weir challenge plan`, and what `check` has in common with it

@@ -1,7 +1,7 @@
 //! `weir challenge clean`: lists what a run left, and deletes it if asked to.
 
 use anyhow::Context;
-use weir_challenge::clean::{CleanError, Cleaned, Found, LeftFile, clean};
+use weir_challenge::clean::{CleanError, Cleaned, Delete, Found, LeftFile, clean};
 use weir_units::Bytes;
 
 use crate::cli::ChallengeCleanArguments;
@@ -25,9 +25,12 @@ pub(super) fn run(arguments: &ChallengeCleanArguments, output: &Output) -> Resul
             output.note(format!("{count} files looked at"));
         }
     };
-    let cleaned = runtime
-        .block_on(clean(&arguments.dir, arguments.yes, &tell))
-        .map_err(failure)?;
+    let which = match (arguments.yes, arguments.partial) {
+        (false, _) => Delete::Nothing,
+        (true, false) => Delete::Whole,
+        (true, true) => Delete::WholeAndPartial,
+    };
+    let cleaned = runtime.block_on(clean(&arguments.dir, which, &tell)).map_err(failure)?;
     print(&cleaned, output);
     output.done(&cleaned);
     Ok(if cleaned.has_failed() {
@@ -51,11 +54,17 @@ fn failure(error: CleanError) -> Failure {
 fn print(cleaned: &Cleaned, output: &Output) {
     let is = |found: fn(&Found) -> bool| -> Vec<&LeftFile> { cleaned.with(found).collect() };
     let (same, deleted) = (is(|found| *found == Found::Same), is(|found| *found == Found::Deleted));
+    let partial = is(|found| matches!(found, Found::Partial(_)));
     let other = is(|found| matches!(found, Found::Other(_)));
     let failed = is(|found| matches!(found, Found::Failed(_)));
     let gone = is(|found| *found == Found::Gone).len();
     list(&same, "to delete", output);
     list(&deleted, "deleted", output);
+    list(
+        &partial,
+        "left alone: only a part is there (--yes --partial deletes them)",
+        output,
+    );
     list(&other, "left alone: not what the run put there", output);
     list(&failed, "could not be looked at, or deleted", output);
     if gone > 0 {
@@ -78,7 +87,7 @@ fn print(cleaned: &Cleaned, output: &Output) {
         output.line(format!("{directories} empty directories {verb}"));
     }
     if let Some((scratch, bytes)) = &cleaned.scratch {
-        let verb = if cleaned.has_failed() && cleaned.deleted {
+        let verb = if cleaned.is_unfinished() && cleaned.deleted {
             "kept: its credentials may be needed again"
         } else {
             verb
@@ -111,7 +120,7 @@ fn list(some: &[&LeftFile], what: &str, output: &Output) {
     output.line(format!("{}, {:.1}, {what}", files(some.len()), Bytes(bytes)));
     for file in some.iter().take(SHOWN) {
         let why = match &file.found {
-            Found::Other(why) | Found::Failed(why) => format!("  {why}"),
+            Found::Partial(why) | Found::Other(why) | Found::Failed(why) => format!("  {why}"),
             Found::Same | Found::Deleted | Found::Gone => String::new(),
         };
         output.line(format!(
