@@ -407,7 +407,13 @@ impl Services {
         let file = self.file("issuer.toml");
         let text = fs::read_to_string(&file)?;
         fs::write(&file, format!("{text}{tables}"))?;
-        self.issuer.start()
+        self.issuer.start()?;
+        // A service that asked for its keys meanwhile answers 503 until it asks again.
+        for service in self.storages.values().chain([&self.transfer]) {
+            let knows_keys = || Ok((self.ask(&["-I", &service.url])?.status != 503).then_some(()));
+            wait_for(PATIENCE, knows_keys).with_context(|| format!("{} has no keys", service.url))?;
+        }
+        Ok(())
     }
 
     /// curl that trusts the authority, says the status in a last line of its own, and has no token.
