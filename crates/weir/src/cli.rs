@@ -36,7 +36,6 @@ pub(crate) use transfer::{
     version,
     about = "Run, test and simulate a scientific data grid",
     propagate_version = false,
-    disable_help_subcommand = true,
     after_help = "Exit codes: 0 done (verdict pass or none), 1 verdict fail or unstable, 2 bad input, 3 could not run, 130 interrupted"
 )]
 pub(crate) struct Cli {

@@ -117,6 +117,19 @@ fn completions_name_every_command() {
 }
 
 #[test]
+fn a_command_that_is_unknown_leads_to_those_that_there_are() {
+    // Wrong: somebody who mistypes a command, or asks for help in the usual way, is sent elsewhere.
+    let (code, text) = weir(&["challenge", "rnu", "--json"]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("commands: run, new, check, plan, clean"), "{text}");
+    assert_eq!(
+        weir(&["help", "challenge", "run"]),
+        weir(&["challenge", "run", "--help"])
+    );
+    assert_eq!(weir(&["help"]), weir(&["--help"]));
+}
+
+#[test]
 fn wrong_options_exit_2_in_the_envelope_too() {
     let (code, text) = weir(&["grid", "up", "--nonsense", "--json"]);
     assert_eq!(code, Some(2));

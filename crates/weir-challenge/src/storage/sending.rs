@@ -88,7 +88,8 @@ impl StorageDoor {
     }
 
     async fn exchange(&self, call: &Call<'_>, request: Request<Body>) -> Result<Response<Incoming>, ClientError> {
-        if call.method == Method::PUT {
+        let is_empty = call.headers.get(header::CONTENT_LENGTH) == Some(&HeaderValue::from_static("0"));
+        if call.method == Method::PUT && !is_empty {
             return self.client.send_expecting(request, CONTINUE_PATIENCE, call.limit).await;
         }
         self.client.send_within(request, call.limit).await
