@@ -142,6 +142,7 @@ fn a_challenge_runs_against_storage_that_redirects_to_its_nodes() -> Result<()> 
         report["totals"]
     );
     assert_eq!(report["totals"]["failed"], 0, "{}", report["totals"]);
+    assert!(lab.node.data.join("weir").is_dir(), "the node was never written to");
     let left: Vec<_> = visible_files(&lab.node.data);
     assert!(left.is_empty(), "the run left {left:?}");
     let probed = lab.weir(&["probe", &format!("{}/data", lab.door.url), "--ca", "authority/ca.pem"])?;

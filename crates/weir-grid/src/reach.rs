@@ -7,7 +7,7 @@ use weir_http::Network;
 use weir_model::{Grid, RedirectHost, RseKind};
 
 /// The addresses of a grid's storages: of embedded ones as given, of external ones and of their nodes that the grid file names those that
-/// their names have now. What else an external storage redirects to counts by its own address.
+/// their names have now. Any other server to which an external storage redirects is admitted or refused by its own address.
 pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpAddr>) -> Vec<Network> {
     let mut addresses: BTreeSet<IpAddr> = embedded
         .into_iter()

@@ -11,7 +11,7 @@
 //! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write of which too little is taken.
 //! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
 //!
-//! Deliberately absent: authorisation, retries, what any status means. No redirect is followed; [`redirect`] says where one leads.
+//! Deliberately absent: authorisation, retries, the meaning of any status. No redirect is followed; [`redirect`] resolves its target.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -7,7 +7,7 @@
 //! - [`reload`]: what is read again while it serves: the configuration, and files that have changed.
 //! - [`tasks`]: work in the background, and its end.
 //! - [`time`]: the clock of a service, which never steps.
-//! - [`check`]: what a service needs around it, looked at one by one, each with its remedy.
+//! - [`check`]: checks of the files, certificates, addresses and other services that a service needs, each with its remedy.
 //! - [`tls`]: the certificate of a service, and the authorities that it trusts, as a file says them.
 //!
 //! Deliberately absent: the work of any service, and the keys of its configuration.

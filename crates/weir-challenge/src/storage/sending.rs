@@ -18,7 +18,7 @@ const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// One request.
 pub(super) struct Call<'a> {
-    /// What is done, for messages.
+    /// The operation, as messages name it.
     pub(super) operation: &'static str,
     pub(super) method: Method,
     /// Path below the base.

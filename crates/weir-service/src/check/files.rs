@@ -24,7 +24,7 @@ pub fn secret(path: &Path) -> Outcome {
     )
 }
 
-/// What helps with a file that cannot be read.
+/// The remedy for a file that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "put the file there, or correct the path in the configuration",
@@ -51,20 +51,19 @@ pub fn folder(path: &Path, remedy: &str) -> Outcome {
     );
     match made {
         Ok(_gone) => Outcome::ok(format!("{shown} can be written")),
-        // A file system without such files: what the permissions say has to do.
+        // On a file system without such files, the permissions decide.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
             match rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK) {
                 Ok(()) => Outcome::ok(format!("{shown} may be written")),
-                Err(error) => unwritable(path, error.into()),
+                Err(error) => unwritable(path, &error.into()),
             }
         }
-        Err(error) => unwritable(path, error.into()),
+        Err(error) => unwritable(path, &error.into()),
     }
 }
 
-fn unwritable(path: &Path, error: io::Error) -> Outcome {
+fn unwritable(path: &Path, error: &io::Error) -> Outcome {
     let user = rustix::process::geteuid().as_raw();
-    let error: io::Error = error;
     Outcome::failed(
         format!("user {user} could not write into {}: {error}", path.display()),
         "make the user who runs the service its owner, or run the check as that user",
@@ -94,7 +93,7 @@ pub fn mounted(path: &Path) -> io::Result<bool> {
 /// mounted.
 ///
 /// # Errors
-/// What is missing, as `NotFound`, with what helps; or those of the file system.
+/// `NotFound`, with the missing mount or directory and its remedy; or those of the file system.
 pub fn present(root: &Path, create: bool, mount: Option<&Path>) -> io::Result<()> {
     let missing = |text: String| Err(io::Error::new(io::ErrorKind::NotFound, text));
     if let Some(mount) = mount

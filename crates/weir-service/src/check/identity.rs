@@ -41,10 +41,10 @@ fn dates(chain: &str, shown: &str, now: SystemTime) -> Outcome {
     validity(start, end, now).unwrap_or_else(|(cause, remedy)| Outcome::failed(format!("{shown}: {cause}"), remedy))
 }
 
-/// What the dates of a certificate say now; a certificate out of its time as cause and remedy.
+/// Compares the dates of a certificate with the time; warns if it ends soon.
 ///
 /// # Errors
-/// It is not valid yet, or has ended.
+/// Cause and remedy, if it is not valid yet or has ended.
 pub fn validity(start: SystemTime, end: SystemTime, now: SystemTime) -> Result<Outcome, (String, String)> {
     let day = |time: SystemTime| {
         let time = jiff::Timestamp::try_from(time).unwrap_or(jiff::Timestamp::MAX);

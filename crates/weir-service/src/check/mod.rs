@@ -23,21 +23,21 @@ use crate::tls::{TlsFiles, Trust};
 pub enum Outcome {
     /// It works.
     Ok {
-        /// What was found.
+        /// The finding.
         detail: String,
     },
     /// It works, and something should be known.
     Warning {
-        /// What was found.
+        /// The finding.
         detail: String,
-        /// What helps.
+        /// The remedy.
         remedy: String,
     },
     /// It does not work.
     Failed {
         /// Why, secrets removed.
         cause: String,
-        /// What helps.
+        /// The remedy.
         remedy: String,
     },
     /// It was not tried.
@@ -75,7 +75,7 @@ impl Outcome {
 /// One thing that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
-    /// What was tried: `certificate`, `write`, `area data root`.
+    /// The thing that was tried: `certificate`, `write`, `area data root`.
     pub name: Cow<'static, str>,
     /// How it ended.
     #[serde(flatten)]
@@ -154,7 +154,7 @@ impl Clock {
     }
 }
 
-/// What every service has around it.
+/// The parts of a configuration that the checks of every service read.
 #[derive(Debug, Clone)]
 pub struct Surroundings<'c> {
     /// The address to listen on.

@@ -44,7 +44,7 @@ pub(super) async fn check(config: &CatalogConfig) -> Vec<Check> {
     checks
 }
 
-/// What the catalogue has around it.
+/// The parts of the catalogue's configuration that the common checks read.
 pub(super) fn surroundings(config: &CatalogConfig) -> Surroundings<'_> {
     let issuers = config.oidc.iter().flat_map(|oidc| &oidc.issuers);
     Surroundings {

@@ -21,7 +21,7 @@ pub(super) async fn check(config: &IssuerConfig) -> Vec<Check> {
     checks
 }
 
-/// What the issuer has around it.
+/// The parts of the issuer's configuration that the common checks read.
 pub(super) fn surroundings(config: &IssuerConfig) -> Surroundings<'_> {
     Surroundings {
         listen: config.listen,

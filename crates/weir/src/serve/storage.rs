@@ -21,7 +21,7 @@ pub(super) async fn check(config: &StorageConfig) -> Vec<Check> {
     checks
 }
 
-/// What the endpoint has around it.
+/// The parts of the endpoint's configuration that the common checks read.
 pub(super) fn surroundings(config: &StorageConfig) -> Surroundings<'_> {
     Surroundings {
         listen: config.listen,

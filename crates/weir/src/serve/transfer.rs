@@ -24,7 +24,7 @@ pub(super) async fn check(config: &TransferConfig) -> Vec<Check> {
     checks
 }
 
-/// What the service has around it.
+/// The parts of the service's configuration that the common checks read.
 pub(super) fn surroundings(config: &TransferConfig) -> Surroundings<'_> {
     Surroundings {
         listen: config.listen,
