@@ -92,7 +92,7 @@ fn several_streams_fill_a_long_way() {
     assert_eq!(streams, 4);
     assert!(four < one, "four streams took {four:?}, one {one:?}");
     // Left to itself, the endpoint asks the kernel for the way and takes all that it may: the way is worth more.
-    // Where other tests have the processors, sixteen streams of TLS wait for them: the best of a few pulls says what the way allows.
+    // Where other tests have the processors, sixteen streams of TLS share what is left: the best of a few pulls decides.
     let mut taken = Vec::new();
     for name in ["chosen", "again", "once-more"] {
         let (chosen, streams) = long.pull(name, 0);
