@@ -235,9 +235,8 @@ mod tests {
     use super::*;
     use crate::store::{Change, sqlite::SqliteStore, submission};
 
-    fn cancelled(jobs: u64) -> SqliteStore {
-        let store = SqliteStore::in_memory();
-        for job in 1..=jobs {
+    fn cancelled(store: SqliteStore, jobs: u64) -> SqliteStore {
+        let changes = (1..=jobs).flat_map(|job| {
             let cancel = Change::Cancel {
                 job: Uuid::from_u128(job.into()),
                 whole: true,
@@ -247,14 +246,15 @@ mod tests {
                 reason: String::new(),
             };
             let submit = Change::Submit(Box::new(submission(job.into(), job, 1)));
-            store.apply(&[submit, cancel]).unwrap();
-        }
+            [submit, cancel]
+        });
+        store.apply(&changes.collect::<Vec<_>>()).unwrap();
         store
     }
 
     #[test]
     fn what_ended_leaves_at_its_time_and_is_forgotten_at_its_time() {
-        let store = cancelled(1);
+        let store = cancelled(SqliteStore::in_memory(), 1);
         let seconds = Duration::from_secs;
         let config = |keep| HistoryConfig {
             archive_after: seconds(10),
@@ -276,7 +276,10 @@ mod tests {
 
     #[tokio::test]
     async fn many_cancelled_jobs_go_without_being_asked_for() {
-        let store = Arc::new(cancelled(3000));
+        // On a disk, as readers of one in memory see what is half written.
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&directory.path().join("db"), crate::store::Sealer::ephemeral()).unwrap();
+        let store = Arc::new(cancelled(store, 3000));
         let config = HistoryConfig {
             archive_after: Duration::from_millis(1),
             keep: Duration::ZERO,
