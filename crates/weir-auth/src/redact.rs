@@ -148,14 +148,15 @@ fn after_name(text: &str, at: usize, name: &str) -> Option<(usize, usize)> {
         }
     }
     let end = start + text[start..].find(ends_value).unwrap_or(text.len() - start);
-    (end > start && &text[start..end] != MASK).then_some((start, end))
+    let said = text[start..end].trim_end_matches(['.', ':']);
+    (end > start && said != MASK).then_some((start, end))
 }
 
 fn ends_value(c: char) -> bool {
     c.is_whitespace()
         || matches!(
             c,
-            '&' | '"' | '\'' | '\\' | '<' | '>' | ',' | ';' | ')' | ']' | '}' | '#'
+            '&' | '"' | '\'' | '`' | '\\' | '<' | '>' | ',' | ';' | ')' | ']' | '}' | '#'
         )
 }
 
@@ -220,6 +221,10 @@ mod tests {
         );
         check("Authorization: 0a1b2c", "Authorization: ***");
         check(
+            "sent `Authorization: Bearer abc.DEF-123`",
+            "sent `Authorization: Bearer ***`",
+        );
+        check(
             "GET /f?authz=Bearer%20MDAxY2xvY2F0&x=1 failed",
             "GET /f?authz=Bearer%20***&x=1 failed",
         );
@@ -254,6 +259,7 @@ mod tests {
             "storage.read:/eyJ",
             "could not open /etc/passwd: No such file or directory",
             "/run/secrets/client_secret: permission denied",
+            "send `Authorization: Bearer ***`, or `Authorization: Bearer ***.",
             "Grüße, Bärer überall",
         ] {
             check(text, text);

@@ -14,7 +14,27 @@ pub enum Verdict {
     /// The client has it already: 304.
     NotModified,
     /// A condition does not hold: 412.
-    Failed,
+    Failed(Broken),
+}
+
+/// The condition that does not hold, in words that follow a path and a colon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// `If-None-Match: *`.
+    #[error("it exists, and the request says If-None-Match: *")]
+    Exists,
+    /// `If-None-Match` with entity tags.
+    #[error("its ETag is among those of If-None-Match")]
+    Listed,
+    /// `If-Match`, where nothing is.
+    #[error("it does not exist, and the request says If-Match")]
+    Absent,
+    /// `If-Match` with other entity tags.
+    #[error("its ETag is not among those of If-Match")]
+    Unlisted,
+    /// `If-Unmodified-Since`.
+    #[error("it was modified after the date of If-Unmodified-Since")]
+    Modified,
 }
 
 /// Weighs `If-Match`, `If-Unmodified-Since`, `If-None-Match` and `If-Modified-Since`, in the order of section 13.2.2.
@@ -22,17 +42,23 @@ pub enum Verdict {
 /// `current` is what is there now; `reading` says whether the request is a GET or HEAD.
 pub fn weigh(headers: &HeaderMap, current: Option<&Meta>, reading: bool) -> Verdict {
     if let Some(list) = text(headers, &header::IF_MATCH) {
-        if !current.is_some_and(|meta| names(&list, &meta.etag(), false)) {
-            return Verdict::Failed;
+        match current {
+            None => return Verdict::Failed(Broken::Absent),
+            Some(meta) if !names(&list, &meta.etag(), false) => return Verdict::Failed(Broken::Unlisted),
+            Some(_) => {}
         }
     } else if let (Some(limit), Some(meta)) = (date(headers, &header::IF_UNMODIFIED_SINCE), current)
         && whole_seconds(meta) > limit
     {
-        return Verdict::Failed;
+        return Verdict::Failed(Broken::Modified);
     }
     if let Some(list) = text(headers, &header::IF_NONE_MATCH) {
         if current.is_some_and(|meta| names(&list, &meta.etag(), true)) {
-            return if reading { Verdict::NotModified } else { Verdict::Failed };
+            return match list.trim() {
+                _ if reading => Verdict::NotModified,
+                "*" => Verdict::Failed(Broken::Exists),
+                _ => Verdict::Failed(Broken::Listed),
+            };
         }
     } else if let (true, Some(limit), Some(meta)) = (reading, date(headers, &header::IF_MODIFIED_SINCE), current)
         && whole_seconds(meta) <= limit
@@ -87,9 +113,15 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Whether they hold for what is there now.
-    pub fn hold(&self, current: Option<&Meta>) -> bool {
-        weigh(&self.0, current, false) == Verdict::Proceed
+    /// Weighs them against what is there now.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self, current: Option<&Meta>) -> Result<(), Broken> {
+        match weigh(&self.0, current, false) {
+            Verdict::Failed(broken) => Err(broken),
+            Verdict::Proceed | Verdict::NotModified => Ok(()),
+        }
     }
 
     /// Whether nothing at all may be there (`If-None-Match: *`).
@@ -179,9 +211,11 @@ mod tests {
     /// A condition misread overwrites a file that should have stayed.
     #[test]
     fn conditions_hold_or_fail() {
+        use Broken::{Absent, Exists, Listed, Modified, Unlisted};
         use Verdict::{Failed, NotModified, Proceed};
         let etag = meta().etag();
-        check(&header::IF_NONE_MATCH, "*", true, false, Failed);
+        check(&header::IF_NONE_MATCH, "*", true, false, Failed(Exists));
+        check(&header::IF_NONE_MATCH, &etag, true, false, Failed(Listed));
         check(&header::IF_NONE_MATCH, "*", false, false, Proceed);
         check(
             &header::IF_NONE_MATCH,
@@ -192,8 +226,8 @@ mod tests {
         );
         check(&header::IF_NONE_MATCH, "\"x\"", true, true, Proceed);
         check(&header::IF_MATCH, &etag, true, false, Proceed);
-        check(&header::IF_MATCH, &format!("W/{etag}"), true, false, Failed);
-        check(&header::IF_MATCH, "*", false, false, Failed);
+        check(&header::IF_MATCH, &format!("W/{etag}"), true, false, Failed(Unlisted));
+        check(&header::IF_MATCH, "*", false, false, Failed(Absent));
         check(&header::IF_MATCH, "*", true, false, Proceed);
         check(
             &header::IF_MODIFIED_SINCE,
@@ -228,7 +262,7 @@ mod tests {
             "Tue, 14 Nov 2023 22:13:19 GMT",
             true,
             false,
-            Failed,
+            Failed(Modified),
         );
         check(&header::IF_UNMODIFIED_SINCE, "yesterday", true, false, Proceed);
     }
@@ -254,9 +288,11 @@ mod tests {
             vec!["*"],
         ] {
             let conditions = of(&lines).unwrap();
-            assert!(conditions.hold(Some(&meta())) && !conditions.hold(None), "{lines:?}");
+            assert!(conditions.check(Some(&meta())).is_ok(), "{lines:?}");
+            assert_eq!(conditions.check(None), Err(Broken::Absent), "{lines:?}");
         }
-        assert!(!of(&["\"x\"", "\"y\""]).unwrap().hold(Some(&meta())));
+        let others = of(&["\"x\"", "\"y\""]).unwrap();
+        assert_eq!(others.check(Some(&meta())), Err(Broken::Unlisted));
         assert!(Conditions::of(&HeaderMap::new()).unwrap().is_empty());
     }
 

@@ -24,7 +24,7 @@ use weir_http::{Body, body};
 
 use crate::{
     backend::{BackendError, Obstacle},
-    conditional::Unreadable,
+    conditional::{Broken, Unreadable},
 };
 
 /// Why a request is not carried out.
@@ -64,11 +64,6 @@ impl Refusal {
 
     pub(crate) fn precondition(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::PRECONDITION_FAILED, reason)
-    }
-
-    /// A condition of the client's does not hold.
-    pub(crate) fn condition(path: &StoragePath) -> Self {
-        Self::precondition(format!("{path}: what is there is not what the condition names"))
     }
 
     pub(crate) fn method_not_allowed(reason: impl Into<String>, allow: &'static str) -> Self {
@@ -175,6 +170,14 @@ impl From<X509Error> for Refusal {
             StatusCode::UNAUTHORIZED => refusal.with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
             _ => refusal,
         }
+    }
+}
+
+impl From<Broken> for Refusal {
+    fn from(broken: Broken) -> Self {
+        let mut refusal = Self::precondition(broken.to_string());
+        refusal.nameless = true;
+        refusal
     }
 }
 

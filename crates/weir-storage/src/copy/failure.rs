@@ -142,7 +142,7 @@ impl CopyFailure {
                 let text = format!("{path}: another file of that name appeared meanwhile, and it may not be replaced");
                 Self::new(ErrorClass::Exists, Party::Destination, Phase::Finalization, text)
             }
-            SinkError::Condition => {
+            SinkError::Condition(_) => {
                 let text = format!("{path}: {error}");
                 Self::new(ErrorClass::Exists, Party::Destination, Phase::Finalization, text)
             }

@@ -16,7 +16,7 @@ use super::{Intake, blocking};
 use crate::{
     area::{Area, Claim, Hold},
     backend::{BackendError, Creator, Draft, Meta, Obstacle, Published, WRITE_ALIGNMENT},
-    conditional::Conditions,
+    conditional::{Broken, Conditions},
     exchange::Exchange,
     memory::Lease,
     refusal::Refusal,
@@ -63,8 +63,8 @@ pub(crate) enum SinkError {
     Backend(#[from] BackendError),
     #[error("{}", .0.reason)]
     NoRoom(Refusal),
-    #[error("what is there is no longer what the condition names")]
-    Condition,
+    #[error(transparent)]
+    Condition(#[from] Broken),
     #[error("{received} bytes came where {expected} were announced")]
     Size { expected: u64, received: u64 },
     #[error("checksum mismatch: {received} was received where {expected} was announced")]
@@ -76,7 +76,7 @@ impl From<SinkError> for Refusal {
         match error {
             SinkError::Backend(error) => error.into(),
             SinkError::NoRoom(refusal) => refusal,
-            error @ SinkError::Condition => Self::precondition(error.to_string()),
+            SinkError::Condition(broken) => broken.into(),
             error => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
         }
     }
@@ -436,9 +436,7 @@ fn publish(
     let _still = area.still(&landing.path);
     if !landing.conditions.is_empty() {
         let current = area.current(&landing.path)?;
-        if !landing.conditions.hold(current.as_ref()) {
-            return Err(SinkError::Condition);
-        }
+        landing.conditions.check(current.as_ref())?;
     }
     Ok(draft.publish(&landing.path, landing.overwrite)?)
 }

@@ -136,9 +136,7 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
                 ));
             }
             let reader = area.backend.open(&inside)?;
-            if !conditions.hold(Some(&reader.meta())) {
-                return Err(Refusal::condition(&path));
-            }
+            conditions.check(Some(&reader.meta()))?;
             Ok(reader)
         })
         .await?

@@ -56,9 +56,7 @@ fn remove(
     let _still = area.still(inside);
     let meta = area.backend.stat(inside).map_err(BackendError::looking)?;
     check_kind(path, &meta)?;
-    if !conditions.hold(Some(&meta)) {
-        return Err(Refusal::condition(path));
-    }
+    conditions.check(Some(&meta))?;
     if meta.directory && flat {
         return remove_empty(area, inside, path);
     }

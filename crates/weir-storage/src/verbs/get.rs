@@ -212,9 +212,7 @@ fn length(block: &Range<u64>) -> usize {
 fn conditions(headers: &HeaderMap, found: &FoundFile) -> Result<Option<Response<Body>>, Refusal> {
     match conditional::weigh(headers, Some(&found.meta), true) {
         Verdict::Proceed => Ok(None),
-        Verdict::Failed => Err(Refusal::precondition(
-            "the file is not the one that the condition names",
-        )),
+        Verdict::Failed(broken) => Err(broken.into()),
         Verdict::NotModified => {
             let mut answer = status(StatusCode::NOT_MODIFIED);
             describe(&mut answer, &found.meta);

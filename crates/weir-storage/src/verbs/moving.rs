@@ -148,9 +148,7 @@ impl Move {
             let creator = || self.area.backend.open(from).ok()?.creator();
             self.caller.may_take(&self.source, creator)?;
         }
-        if !self.conditions.hold(Some(meta)) {
-            return Err(Refusal::condition(&self.source));
-        }
+        self.conditions.check(Some(meta))?;
         if there.is_some() && !self.overwrite {
             let text = format!("{destination} exists, and Overwrite is F");
             return Err(Refusal::precondition(text));

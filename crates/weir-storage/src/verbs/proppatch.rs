@@ -42,7 +42,7 @@ pub(super) async fn proppatch(call: &mut Call) -> Result<Response<Body>, Refusal
         Some(_) if !names.iter().all(dav::may_be_set) => Some(Unchanged::Protected),
         Some((area, inside)) => {
             let conditions = Conditions::of(&call.headers)?;
-            blocking(move || keep((&area, &inside), &path, &conditions, updates)).await?
+            blocking(move || keep(&area, &inside, &conditions, updates)).await?
         }
     };
     let names: Vec<&Property> = names.iter().collect();
@@ -58,15 +58,15 @@ pub(super) async fn proppatch(call: &mut Call) -> Result<Response<Body>, Refusal
 
 /// Carries the instructions out; or tells why none of them was. On the blocking pool.
 fn keep(
-    (area, inside): (&std::sync::Arc<Area>, &StoragePath),
-    path: &StoragePath,
+    area: &std::sync::Arc<Area>,
+    inside: &StoragePath,
     conditions: &Conditions,
     updates: Vec<Update>,
 ) -> Result<Option<Unchanged>, Refusal> {
     area.check_writable()?;
     // A file that is about to replace this one has its properties already.
     let _claim = area.claim(inside)?;
-    match change((area, inside), path, conditions, updates) {
+    match change(area, inside, conditions, updates) {
         Ok(Some(changed)) => {
             area.settle(changed)?;
             Ok(None)
@@ -100,16 +100,14 @@ impl From<BackendError> for Failure {
 
 /// None if they are too many.
 fn change(
-    (area, inside): (&Area, &StoragePath),
-    path: &StoragePath,
+    area: &Area,
+    inside: &StoragePath,
     conditions: &Conditions,
     updates: Vec<Update>,
 ) -> Result<Option<Changed>, Failure> {
     let _still = area.still(inside);
     let meta = area.backend.stat(inside)?;
-    if !conditions.hold(Some(&meta)) {
-        return Err(Refusal::condition(path).into());
-    }
+    conditions.check(Some(&meta)).map_err(Refusal::from)?;
     let known = area.backend.properties(inside)?;
     let known = known.as_deref().map(dav::from_text).unwrap_or_default();
     let Ok(properties) = dav::updated(known, updates) else {

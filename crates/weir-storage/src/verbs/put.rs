@@ -179,9 +179,7 @@ impl Target {
         if current.is_some() && !may_replace {
             return Err(Refusal::precondition(format!("{path} exists, and Overwrite is F")));
         }
-        if !conditions.hold(current.as_ref()) {
-            return Err(Refusal::condition(&path));
-        }
+        conditions.check(current.as_ref())?;
         let properties = match current {
             Some(_) if area.dav == Dav::Full => area.backend.properties(&inside)?,
             _ => None,

@@ -225,10 +225,7 @@ impl Order {
         if meta.directory && !self.area.anonymous_read {
             self.caller.may(Operation::List, &self.source)?;
         }
-        if !self.conditions.hold(Some(meta)) {
-            return Err(Refusal::condition(&self.source));
-        }
-        Ok(())
+        Ok(self.conditions.check(Some(meta))?)
     }
 
     /// Whether the caller may have replaced what is there.

@@ -77,19 +77,37 @@ async fn every_change_heeds_conditions() {
     a.put("/f", "f").await.expect(201);
     b.put("/g", "g").await.expect(201);
     let (etag, there, here) = (etag(&a, "/f").await, a.url("/h"), a.url("/f"));
-    for (name, value, status) in [
-        ("if-match", "\"other\"", 412),
-        ("if-none-match", "*", 412),
-        ("if-none-match", etag.as_str(), 412),
-        ("if-match", "other", 400),
-        ("if-none-match", "\"open", 400),
+    let unreadable = "is no list of entity tags";
+    for (name, value, status, reason) in [
+        (
+            "if-match",
+            "\"other\"",
+            412,
+            "/f: its ETag is not among those of If-Match",
+        ),
+        (
+            "if-none-match",
+            "*",
+            412,
+            "/f: it exists, and the request says If-None-Match: *",
+        ),
+        (
+            "if-none-match",
+            etag.as_str(),
+            412,
+            "/f: its ETag is among those of If-None-Match",
+        ),
+        ("if-match", "other", 400, unreadable),
+        ("if-none-match", "\"open", 400, unreadable),
     ] {
         for (method, more) in [("DELETE", None), ("MOVE", Some(&there)), ("COPY", Some(&there))] {
             let mut headers = vec![(name, value)];
             headers.extend(more.map(|destination| ("destination", destination.as_str())));
-            a.ask(method, "/f", &headers, "").await.expect(status);
+            let answer = a.ask(method, "/f", &headers, "").await.expect(status);
+            assert!(answer.text().contains(reason), "{method} {name}: {}", answer.text());
         }
-        a.ask("PUT", "/f", &[(name, value)], "x").await.expect(status);
+        let answer = a.ask("PUT", "/f", &[(name, value)], "x").await.expect(status);
+        assert!(answer.text().contains(reason), "PUT {name}: {}", answer.text());
         a.push("/f", &b.url("/h"), &[(name, value)]).await.expect(status);
         if value != etag {
             b.pull("/g", &here, &[(name, value)]).await.expect(status);
