@@ -1,14 +1,7 @@
 //! Errors as the user meets them: what went wrong, why, what to do about it, and the exit code.
 
 use std::fmt;
-use std::io::{self, Write};
 use std::process::ExitCode;
-
-use clap::CommandFactory;
-use clap::error::{ContextKind, ErrorKind};
-
-use crate::cli::Cli;
-use crate::output::Output;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,51 +151,6 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::could_not_run(error)
     }
-}
-
-/// Shows what is wrong with the command line itself, or the help that was asked for.
-pub(crate) fn print_usage_error(error: &clap::Error) -> Exit {
-    if !error.use_stderr() {
-        let _gone = error.print();
-        return Exit::Done;
-    }
-    if std::env::args().any(|argument| argument == "--json") {
-        let text = error.to_string();
-        let message = text
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("error: ")
-            .to_string();
-        let remedy = commands_instead(error).unwrap_or_else(|| "see `weir --help`".to_owned());
-        let failure = Failure::bad_input(anyhow::Error::msg(message)).with_remedy(remedy);
-        Output::new(String::new(), true, true).failure(&failure);
-    } else {
-        let _gone = error.print();
-        if let Some(commands) = commands_instead(error) {
-            let _gone = writeln!(io::stderr(), "{commands}");
-        }
-    }
-    Exit::BadInput
-}
-
-/// Where a command is unknown and resembles none: those that there are.
-fn commands_instead(error: &clap::Error) -> Option<String> {
-    let is_unknown =
-        error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none();
-    if !is_unknown {
-        return None;
-    }
-    let mut level = Cli::command();
-    for word in std::env::args().skip(1) {
-        match level.find_subcommand(&word).cloned() {
-            Some(below) => level = below,
-            None if word.starts_with('-') => {}
-            None => break,
-        }
-    }
-    let names: Vec<&str> = level.get_subcommands().map(clap::Command::get_name).collect();
-    Some(format!("commands: {}", names.join(", ")))
 }
 
 #[cfg(test)]

@@ -54,12 +54,9 @@ pub(crate) fn start(options: &Global, default: &str) -> Result<(), Failure> {
         .as_deref()
         .filter(|level| !level.is_empty())
         .unwrap_or(default);
-    let filter: Targets = asked
-        .parse()
-        .with_context(|| format!("`{asked}` is not a log level"))
-        .map_err(|error| {
-            Failure::bad_input(error).with_remedy("give error, warn, info, debug, trace or off, or target=level,…")
-        })?;
+    let filter = filter(asked).map_err(|error| {
+        Failure::bad_input(error).with_remedy("give error, warn, info, debug, trace or off, or target=level,…")
+    })?;
     let sink = match &options.log_file {
         None => Sink::StandardError,
         Some(path) => Sink::File(Arc::new(open_log(path).map_err(Failure::could_not_run)?)),
@@ -77,6 +74,15 @@ pub(crate) fn start(options: &Global, default: &str) -> Result<(), Failure> {
     tracing::subscriber::set_global_default(subscriber)
         .context("could not start logging")
         .map_err(Failure::could_not_run)
+}
+
+/// Reads a level, or `target=level,…`. `Targets` takes a word that is no level for a target, all of which is then shown.
+fn filter(asked: &str) -> anyhow::Result<Targets> {
+    for part in asked.split(',').filter(|part| !part.contains('=')) {
+        let level = part.trim().parse::<LevelFilter>();
+        level.with_context(|| format!("`{part}` is not a log level"))?;
+    }
+    asked.parse().with_context(|| format!("`{asked}` is not a log level"))
 }
 
 /// Tells of a bug in the words of any other error, and redacted like them.
@@ -171,6 +177,17 @@ impl Drop for RedactingWriter {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    /// Wrong: a level with a typing error is taken for a part of the program, and nothing at all is logged.
+    #[test]
+    fn a_level_is_one_of_those_there_are() {
+        for good in ["debug", "WARN", "off", "info,weir_storage=trace", "weir_fts=debug"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["bogus", "debug,weir", "weir_fts=loud"] {
+            assert!(filter(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn no_token_gets_into_a_log() {

@@ -39,24 +39,26 @@ mod storage;
 mod token;
 mod transfer;
 mod trust;
+mod url;
+mod usage;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let matches = match Cli::command().try_get_matches() {
+    let matches = match usage::command().try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return failure::print_usage_error(&error).into(),
+        Err(error) => return usage::tell(error).into(),
     };
     let name = cli::command_name(&matches);
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => return failure::print_usage_error(&error).into(),
+        Err(error) => return usage::tell(error).into(),
     };
     let output = Output::new(name, cli.global.json, cli.global.no_color);
     let exit = match run(cli, &output) {

@@ -121,7 +121,7 @@ fn a_command_that_is_unknown_leads_to_those_that_there_are() {
     // Wrong: somebody who mistypes a command, or asks for help in the usual way, is sent elsewhere.
     let (code, text) = weir(&["challenge", "rnu", "--json"]);
     assert_eq!(code, Some(2));
-    assert!(text.contains("commands: run, new, check, plan, clean"), "{text}");
+    assert!(text.contains("did you mean `weir challenge run`?"), "{text}");
     assert_eq!(
         weir(&["help", "challenge", "run"]),
         weir(&["challenge", "run", "--help"])

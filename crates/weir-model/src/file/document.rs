@@ -70,8 +70,12 @@ impl Document {
         if read as u64 > LENGTH_MAX {
             return Err(problem("does not end".to_owned(), "name a file of at most 16 MiB"));
         }
-        let text = String::from_utf8(bytes)
+        let mut text = String::from_utf8(bytes)
             .map_err(|_| problem("is not UTF-8 text".to_owned(), "name a text file, saved as UTF-8"))?;
+        // Spreadsheets mark UTF-8 with an invisible character, which would belong to the first word.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         let folder = std::path::absolute(file)
             .map_err(unreadable)?
             .parent()

@@ -36,7 +36,11 @@ impl Reader<'_> {
     }
 
     pub(super) fn add(&self, problem: Problem) {
-        self.problems.borrow_mut().push(problem);
+        let mut problems = self.problems.borrow_mut();
+        // A pattern is refused once, not for each name that it stands for.
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
     }
 }
 

@@ -216,7 +216,7 @@ impl Asked<'_> {
                 "write a number from 0 to 1",
             )),
             Unit::Ratio if at_least && value > 1.0 => Err(Refusal::new(
-                "impossible: injection stops at the asked rate, so no more than 1 is reached",
+                "impossible: injection stops at the asked rate, so more than 1 comes by chance alone",
                 "write a number from 0 to 1, or ask a higher rate",
             )),
             Unit::Rate if at_least && value > self.rate(subject, false).as_f64() => Err(Refusal::new(

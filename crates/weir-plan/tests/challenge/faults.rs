@@ -277,7 +277,12 @@ fn faults_of_thresholds() {
     );
     threshold(
         "total = true\nmetric = \"ratio\"\nmin = 1.1",
-        "c.toml:16: threshold.min: impossible: injection stops at the asked rate, so no more than 1 is reached; write a number from 0 to 1, or ask a higher rate",
+        "c.toml:16: threshold.min: impossible: injection stops at the asked rate, so more than 1 comes by chance alone; write a number from 0 to 1, or ask a higher rate",
+    );
+    // Once, whatever number of sites the pattern stands for.
+    threshold(
+        "site = \"*\"\nmetric = \"ratio\"\nmin = 1.1",
+        "c.toml:16: threshold.min: impossible: injection stops at the asked rate, so more than 1 comes by chance alone; write a number from 0 to 1, or ask a higher rate",
     );
     threshold(
         "total = true\nmetric = \"ratio\"\nmin = -0.5",

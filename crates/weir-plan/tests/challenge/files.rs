@@ -30,6 +30,8 @@ fn tables() {
         .collect();
     assert_eq!(links, [("A→B".to_owned(), 1_500_000), ("C→A".to_owned(), 3_000_000)]);
     assert!(load("rate,destination,test,source\n1 Gb/s,B,in,A\n").is_ok());
+    // As spreadsheets save it.
+    assert!(load("\u{feff}source,destination,rate,test\r\nA,B,1 Gb/s,in\r\n").is_ok());
     let bad = |table: &str, expected: &str| assert_eq!(load(table).unwrap_err(), expected, "for\n{table}");
     bad(
         "",

@@ -186,16 +186,6 @@ fn client_section(text: &str) -> Settings {
     settings
 }
 
-/// A text in a path or a query.
-pub(crate) fn encoded(text: &str) -> String {
-    const UNRESERVED: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'_')
-        .remove(b'~');
-    percent_encoding::utf8_percent_encode(text, &UNRESERVED).to_string()
-}
-
 /// `scope:name`, split.
 pub(crate) fn did(text: &str) -> Result<(&str, &str), Failure> {
     let no_did = || Failure::bad_input(anyhow!("{text:?} is no DID")).with_remedy("write scope:name");

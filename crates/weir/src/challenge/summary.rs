@@ -76,7 +76,7 @@ fn verdict(report: &Report, color: bool) -> String {
     format!("{}: {word}{interrupted}", report.challenge)
 }
 
-/// The table of the mini data challenges: expected, achieved, per cent in and out.
+/// The table of the mini data challenges: asked, achieved, per cent in and out.
 fn sites(report: &Report) -> Vec<String> {
     if report.totals.asked_bps.is_none() {
         return Vec::new();
@@ -85,7 +85,7 @@ fn sites(report: &Report) -> Vec<String> {
         String::new(),
         format!(
             "{:<12} {:>11} {:>11} {:>6} {:>6} {:>9} {:>7}",
-            "site", "expected", "achieved", "% in", "% out", "transfers", "failed"
+            "site", "asked", "achieved", "% in", "% out", "transfers", "failed"
         ),
     ];
     let percent = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.0}", ratio * 100.0));
@@ -119,7 +119,7 @@ fn totals(report: &Report) -> Vec<String> {
         ));
     }
     let cancelled = if totals.cancelled > 0 {
-        format!(", {} withdrawn", totals.cancelled)
+        format!(", {} cancelled", totals.cancelled)
     } else {
         String::new()
     };

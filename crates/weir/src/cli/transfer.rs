@@ -156,12 +156,32 @@ pub(crate) struct TransferCancelArguments {
     pub(crate) door: DoorArguments,
 }
 
+/// What FTS3 calls the states of a job.
+const JOB_STATES: [&str; 9] = [
+    "SUBMITTED",
+    "READY",
+    "STAGING",
+    "ACTIVE",
+    "ARCHIVING",
+    "FINISHED",
+    "FAILED",
+    "FINISHEDDIRTY",
+    "CANCELED",
+];
+
 /// `weir transfer list`
 #[derive(Debug, Args)]
 pub(crate) struct TransferListArguments {
     /// Only jobs in these states (FINISHED,FAILED; default: those that have not ended)
-    #[arg(long, value_name = "STATES")]
-    pub(crate) state: Option<String>,
+    #[arg(
+        long,
+        value_name = "STATES",
+        value_delimiter = ',',
+        ignore_case = true,
+        value_parser = JOB_STATES,
+        hide_possible_values = true
+    )]
+    pub(crate) state: Vec<String>,
     /// Only this VO's
     #[arg(long, value_name = "VO")]
     pub(crate) vo: Option<String>,

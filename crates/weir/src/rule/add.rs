@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::watch;
-use crate::catalog::door::{Door, did, encoded};
+use crate::catalog::door::{Door, did};
 use crate::cli::{RuleAddArguments, RulesArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &RuleAddArguments, output: &Output) -> Result<Exit, Failure> {
     let mut dids = Vec::new();

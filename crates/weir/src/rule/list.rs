@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use super::show;
-use crate::catalog::door::{Door, did, encoded};
+use crate::catalog::door::{Door, did};
 use crate::cli::RuleListArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &RuleListArguments, output: &Output) -> Result<Exit, Failure> {
     let named = arguments.did.as_deref().map(did).transpose()?;

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::door::{Door, encoded};
+use crate::catalog::door::Door;
 use crate::cli::RulesArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 const GREEN: &str = "32";
 const RED: &str = "31";

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::show::{state, text};
-use crate::catalog::door::{Door, encoded};
+use crate::catalog::door::Door;
 use crate::cli::{AccessArguments, DoorArguments, RuleWhyArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 /// Files that are named for each reason.
 const EXAMPLES: usize = 3;

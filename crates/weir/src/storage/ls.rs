@@ -9,6 +9,7 @@ use super::door::Door;
 use crate::cli::StorageLsArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Result<Exit, Failure> {
     let door = Door::open(&arguments.access)?;
@@ -19,6 +20,7 @@ pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Resu
         }
         let mut waiting = vec![(url.clone(), String::new())];
         while let Some((url, below)) = waiting.pop() {
+            let first = waiting.len();
             for entry in children(door.list(&url).await?) {
                 let shown = format!("{below}{}{}", entry.name(), if entry.directory { "/" } else { "" });
                 output.line(line(&entry, &shown, arguments.long));
@@ -27,24 +29,26 @@ pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Resu
                 }
                 found.push(entry);
             }
+            // The last is looked at next.
+            waiting[first..].reverse();
         }
     }
     output.done(&json!({ "entries": found }));
     Ok(Exit::Done)
 }
 
-/// What lies in a directory; of a file, the file itself.
+/// What lies in a directory, by name; of a file, the file itself.
 pub(super) fn children(mut entries: Vec<Entry>) -> Vec<Entry> {
     if entries.first().is_some_and(|itself| itself.directory) {
         entries.remove(0);
     }
+    entries.sort_by(|a, b| a.name().cmp(b.name()));
     entries
 }
 
 /// The URL of a directory in a directory.
 pub(super) fn beneath(url: &str, name: &str) -> String {
-    let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
-    format!("{}/{name}/", url.trim_end_matches('/'))
+    format!("{}/{}/", url.trim_end_matches('/'), encoded(name))
 }
 
 fn line(entry: &Entry, shown: &str, long: bool) -> String {

@@ -16,6 +16,7 @@ use super::progress::Progress;
 use crate::cli::StoragePutArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 const PIECE: usize = 1 << 20;
 
@@ -83,8 +84,7 @@ fn url(arguments: &StoragePutArguments) -> Result<String, Failure> {
     }
     let name = arguments.file.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Failure::bad_input(anyhow!("{} has no name for a URL", arguments.file.display())))?;
-    let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
-    Ok(format!("{}{name}", arguments.url))
+    Ok(format!("{}{}", arguments.url, encoded(name)))
 }
 
 /// What has left so far.

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    door::{Door, encoded},
+    door::Door,
     show::{self, text},
 };
 use crate::cli::TransferCancelArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferCancelArguments, output: &Output) -> Result<Exit, Failure> {
     let door = Door::open(&arguments.door)?;

@@ -99,37 +99,13 @@ impl Door {
             200..300 => Ok(answer),
             401 => Err(Failure::could_not_run(error())
                 .with_remedy("get a token for this service, and see that it has not expired")),
-            403 => {
-                Err(Failure::could_not_run(error()).with_remedy("ask the service's operator for the right to do this"))
-            }
+            403 => Err(Failure::could_not_run(error()).with_remedy(
+                "ask the service's operator for the right to do this; in a grid of your own, \
+                     `weir grid env DIR --operator` gives a token with it",
+            )),
             400 | 404 | 409 | 413 => Err(Failure::bad_input(error())),
             429 | 503 => Err(Failure::could_not_run(error()).with_remedy("try again later")),
             _ => Err(Failure::could_not_run(error())),
         }
-    }
-}
-
-/// All but the unreserved characters of RFC 3986 section 2.3.
-const UNRESERVED: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// A text in a path or a query.
-pub(super) fn encoded(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, &UNRESERVED).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::encoded;
-
-    #[test]
-    fn what_is_special_in_a_url_is_encoded() {
-        assert_eq!(
-            encoded("https://a.b/c d?e=é&f#g"),
-            "https%3A%2F%2Fa.b%2Fc%20d%3Fe%3D%C3%A9%26f%23g"
-        );
     }
 }

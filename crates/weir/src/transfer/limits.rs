@@ -3,13 +3,11 @@
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};
 
-use super::{
-    door::{Door, encoded},
-    show::text,
-};
+use super::{door::Door, show::text};
 use crate::cli::{TransferDrainArguments, TransferLimitsArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferLimitsArguments, output: &Output) -> Result<Exit, Failure> {
     let door = Door::open(&arguments.door)?;

@@ -5,18 +5,21 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{
-    door::{Door, encoded},
+    door::Door,
     show::{self, text},
 };
 use crate::cli::TransferListArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferListArguments, output: &Output) -> Result<Exit, Failure> {
     let door = Door::open(&arguments.door)?;
     let mut query = format!("limit={}", arguments.limit);
+    let states = arguments.state.join(",").to_ascii_uppercase();
+    let states = (!states.is_empty()).then_some(states);
     let wanted = [
-        ("state_in", &arguments.state),
+        ("state_in", &states),
         ("vo_name", &arguments.vo),
         ("source_se", &arguments.source),
         ("dest_se", &arguments.destination),

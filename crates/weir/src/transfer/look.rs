@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    door::{Door, encoded},
-    show,
-};
+use super::{door::Door, show};
 use crate::cli::TransferStatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 /// Keys of a file that people look at.
 pub(super) const FILE_KEYS: &str =

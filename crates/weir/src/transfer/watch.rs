@@ -114,8 +114,8 @@ impl<'a> Watch<'a> {
                 tally.share() * 100.0,
                 tally.sentence()
             ));
-        } else if self.told != Some(tally) {
-            // A log is told of changes only.
+        } else if self.told != Some(tally) && !is_terminal(text(&self.job, "job_state")) {
+            // A log is told of changes only, and the whole job follows its end.
             output.line(format!(
                 "{}  {}  {}{rate}",
                 self.id,

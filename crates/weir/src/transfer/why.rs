@@ -2,13 +2,11 @@
 
 use serde_json::Value;
 
-use super::{
-    door::{Door, encoded},
-    show::text,
-};
+use super::{door::Door, show::text};
 use crate::cli::TransferWhyArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferWhyArguments, output: &Output) -> Result<Exit, Failure> {
     let door = Door::open(&arguments.door)?;
