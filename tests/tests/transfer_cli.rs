@@ -1,7 +1,7 @@
 //! `weir transfer` against a running grid, as a person uses it after `weir grid env`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{collections::BTreeMap, fs};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use serde_json::Value;
 use weir_tests::{Draw, Peer, Run, RunningGrid, TWO_SITES, adler32, run, weir_binary, write_private};
@@ -109,24 +109,18 @@ fn a_person_submits_watches_looks_and_cancels() {
 fn an_operator_sets_limits_and_drains() {
     let cli = Cli::start();
     cli.put("one", b"content");
-    let env: BTreeMap<String, String> = cli.grid.env().unwrap().into_iter().collect();
-    let secret = fs::read_to_string(&env["WEIR_CLIENT_SECRET_FILE"]).unwrap();
-    let form = format!(
-        "grant_type=client_credentials&client_id={}&client_secret={}&audience={}&scope=fts+fts:admin",
-        env["WEIR_CLIENT_ID"],
-        secret.trim(),
-        env["FTS_ENDPOINT"]
-    );
-    write_private(&cli.grid.scratch().join("form"), &form).unwrap();
-    let url = format!("{}/token", env["WEIR_ISSUER"]);
-    let told = run(cli.grid.command("curl").unwrap().args(["-sS", "-d", "@form", &url])).unwrap();
-    let token: Value = serde_json::from_str(told.stdout.lines().next().unwrap()).unwrap();
-    write_private(
-        &cli.grid.scratch().join("admin"),
-        token["access_token"].as_str().unwrap(),
-    )
+    let dir = cli.grid.dir();
+    let env = ["grid", "env", dir.to_str().unwrap(), "--operator", "--json"];
+    let env = run(Command::new(weir_binary()).args(env)).unwrap().envelope().unwrap();
+    let file = env["data"]["BEARER_TOKEN_FILE"].as_str().unwrap();
+    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    // It opens the transfer service alone.
+    let told = run(Command::new(weir_binary())
+        .args(["storage", "ls", &cli.alpha, "--token-file", file])
+        .args(["--ca", env["data"]["WEIR_CA_FILE"].as_str().unwrap()]))
     .unwrap();
-    let admin = ["--token-file", "admin"];
+    assert!(told.code == Some(3) && told.stderr.contains("401"), "{told:?}");
+    let admin = ["--token-file", file];
     let ask = |arguments: &[&str]| cli.weir(&[arguments, &admin].concat()).expect_ok().unwrap().stdout;
 
     assert!(ask(&["limits"]).contains("no limits but those of the configuration file"));

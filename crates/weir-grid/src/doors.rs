@@ -1,6 +1,9 @@
 //! A grid seen from outside: do its doors answer, and a token for whoever wants to go through them.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use http::{Method, Request};
 use serde::Serialize;
@@ -15,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the token of the token file may do: everything a user does with storage, nothing an operator does.
 const USER_SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ storage.stage:/";
+
+/// What an operator's token may do: set limits, ban and drain at the transfer service, and nothing with storage.
+const OPERATOR_SCOPES: &str = "fts fts:admin";
 
 /// How a door answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -131,25 +137,37 @@ async fn knock_once(client: &Client, door: String, kind: &'static str, method: M
 /// # Errors
 /// [`GridError::Start`] if the issuer gives none; [`GridError::Access`] if a file cannot be read or written.
 pub async fn renew_token_file(grid: &GridDescription) -> Result<Secret, GridError> {
+    fetch(grid, USER_SCOPES, &audiences(grid), &grid.token_file).await
+}
+
+/// Asks the issuer for a token of an operator of the transfer service, and puts it into a file beside the token file (mode 0600),
+/// which it gives. Nobody renews it.
+///
+/// # Errors
+/// Those of [`renew_token_file`].
+pub async fn operator_token(grid: &GridDescription) -> Result<(PathBuf, Secret), GridError> {
+    let file = grid.token_file.with_file_name("operator-token");
+    let token = fetch(grid, OPERATOR_SCOPES, &grid.transfer.url, &file).await?;
+    Ok((file, token))
+}
+
+async fn fetch(grid: &GridDescription, scopes: &str, audiences: &str, file: &Path) -> Result<Secret, GridError> {
     let start = |source| GridError::Start {
         door: "a token for the token file".into(),
         source,
     };
-    let secret = Secret::read(&grid.client.secret_file).map_err(|source| GridError::Access {
-        path: grid.client.secret_file.clone(),
+    let access = |path: &Path, source| GridError::Access {
+        path: path.to_owned(),
         source,
-    })?;
+    };
+    let secret_file = &grid.client.secret_file;
+    let secret = Secret::read(secret_file).map_err(|source| access(secret_file, source))?;
     let source = TokenSource::client_credentials(client(grid)?, grid.token_url(), &grid.client.id, &secret);
     let token = source
-        .token(USER_SCOPES, &audiences(grid))
+        .token(scopes, audiences)
         .await
         .map_err(|error| start(error.into()))?;
-    files::write_private(&grid.token_file, format!("{}\n", token.expose()).as_bytes()).map_err(|source| {
-        GridError::Access {
-            path: grid.token_file.clone(),
-            source,
-        }
-    })?;
+    files::write_private(file, format!("{}\n", token.expose()).as_bytes()).map_err(|source| access(file, source))?;
     Ok(token)
 }
 

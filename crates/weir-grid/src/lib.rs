@@ -47,7 +47,7 @@ pub use description::{
     CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
     ProcessDescription, RseDescription, SCHEMA, UserDescription,
 };
-pub use doors::{DoorStatus, knock, renew_token_file};
+pub use doors::{DoorStatus, knock, operator_token, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions, origin};
 pub use error::GridError;
 pub use ground::{LOG_NAME, prepare_directory};

@@ -282,6 +282,9 @@ pub(crate) struct GridEnvArguments {
     /// Export the token itself too (BEARER_TOKEN)
     #[arg(long)]
     pub(crate) show_token: bool,
+    /// Export a token of an operator of the transfer service, who may set limits, ban and drain; it is for that service alone
+    #[arg(long)]
+    pub(crate) operator: bool,
 }
 
 /// `weir grid status` and `weir grid down`

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use weir_auth::Secret;
-use weir_grid::{CatalogDescription, GridDescription};
+use weir_grid::{CatalogDescription, GridDescription, GridError};
 
 use crate::cli::GridEnvArguments;
 use crate::failure::{Exit, Failure};
@@ -25,10 +25,11 @@ pub(super) fn run(arguments: &GridEnvArguments, output: &Output) -> Result<Exit,
         .enable_all()
         .build()
         .context("could not start")?;
-    let token = runtime
-        .block_on(weir_grid::renew_token_file(&grid))
+    let (token_file, token) = runtime
+        .block_on(token(&grid, arguments.operator))
         .map_err(super::failure)?;
     let mut exports = exports(&grid);
+    exports.insert("BEARER_TOKEN_FILE".to_string(), text(&token_file));
     if let Some(configuration) = gfal_configuration(&arguments.dir)? {
         exports.insert("GFAL_CONFIG_DIR".to_string(), text(&configuration));
         exports.insert("GFAL_PYTHONBIN".to_string(), GFAL_PYTHON.to_string());
@@ -48,10 +49,16 @@ pub(super) fn run(arguments: &GridEnvArguments, output: &Output) -> Result<Exit,
     Ok(Exit::Done)
 }
 
+async fn token(grid: &GridDescription, operator: bool) -> Result<(PathBuf, Secret), GridError> {
+    if operator {
+        return weir_grid::operator_token(grid).await;
+    }
+    Ok((grid.token_file.clone(), weir_grid::renew_token_file(grid).await?))
+}
+
 fn exports(grid: &GridDescription) -> BTreeMap<String, String> {
     let authority = text(&grid.ca.file);
     let mut exports = BTreeMap::from([
-        ("BEARER_TOKEN_FILE".to_string(), text(&grid.token_file)),
         ("CURL_CA_BUNDLE".to_string(), authority.clone()),
         ("FTS_ENDPOINT".to_string(), grid.transfer.url.clone()),
         ("REQUESTS_CA_BUNDLE".to_string(), authority.clone()),
