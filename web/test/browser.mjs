@@ -72,6 +72,12 @@ async function checkFigures(page, report) {
   });
   report.errors.forEach((_, index) => wanted.push(`errors[${index}].count`));
   assert.deepEqual(wanted.filter((path) => !shown.has(path)), [], "figures that are not on the page");
+  // What was not asked was not achieved: copies one after the other have a mean that says nothing of their rates.
+  const tiles = await page.locator("dl.figures dt").allTextContents();
+  const has = (label) => tiles.some((text) => plain(text).startsWith(label));
+  const achieved = totals.achieved_bps !== null;
+  const asked = Boolean(totals.asked_bps);
+  assert.deepEqual([has("Achieved"), has("Mean over the hold")], [achieved && asked, achieved && !asked], `tiles: ${tiles}`);
   return figures.length;
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { binAt, highest, mean, merge, mergeSum, merging, stack, steps, sum } from "../src/series";
-import { roundStep } from "../src/sections/timeline";
+import { eventNumbers, roundStep } from "../src/sections/timeline";
 
 test("a bin without data is a gap in the outline, never zero", () => {
   expect(steps([2, null, 3], 10)).toEqual([
@@ -45,4 +45,13 @@ test("a moment belongs to the bin that begins with it", () => {
 
 test("axis steps are 1, 2 or 5 times a power of ten", () => {
   expect([0, 0.3, 1, 1.01, 330_000_000].map(roundStep)).toEqual([1, 0.5, 1, 2, 500_000_000]);
+});
+
+test("numbers of events never overprint", () => {
+  // 370 pixels show 300 seconds, so that a number needs 26 of them.
+  expect(eventNumbers([0, 100, 101, 102, 200], 300, 370)).toEqual(["1", "2–4", "", "", "5"]);
+  expect(eventNumbers([0, 25, 50, 75], 300, 370)).toEqual(["1–2", "", "3–4", ""]);
+  expect(eventNumbers([], 300, 370)).toEqual([]);
+  // Too many to tell apart: the list below the chart has them.
+  expect(eventNumbers(Array.from({ length: 13 }, (_, at) => at * 100), 1300, 1370).join("")).toBe("");
 });

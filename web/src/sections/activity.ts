@@ -61,7 +61,7 @@ function draw(report: Report, series: Series, colours: Palette, width: number): 
       formatter: (params) => tip(Math.floor((timeOf(params) ?? -1) / binSeconds), { active, queued, failed }, binSeconds, span),
     },
     series: [
-      { type: "line", data: [], markArea: windowBands(report.windows, span, colours, width), markLine: eventLines(report.events, colours), silent: true },
+      { type: "line", data: [], markArea: windowBands(report.windows, span, colours, width), markLine: eventLines(report.events, span, colours, width), silent: true },
       line(active, { lineStyle: { width: 1.4, color: colours.accent }, areaStyle: { color: colours.accentSoft, opacity: 1 } }),
       line(queued, { lineStyle: { width: 1.6, color: colours.ink } }),
       {

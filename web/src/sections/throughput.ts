@@ -179,7 +179,7 @@ function draw(scene: Scene, report: Report, series: Series, colours: Palette, wi
       formatter: (params) => tip(timeOf(params), scene, merged, asked, binSeconds, span),
     },
     series: [
-      { type: "line", data: [], markArea: windowBands(report.windows, span, colours, width), markLine: eventLines(report.events, colours), z: 6, silent: true },
+      { type: "line", data: [], markArea: windowBands(report.windows, span, colours, width), markLine: eventLines(report.events, span, colours, width), z: 6, silent: true },
       ...areas,
       ...line,
     ],

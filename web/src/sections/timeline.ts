@@ -73,17 +73,48 @@ export function windowBands(windows: Windows, span: number, colours: Palette, wi
   return { silent: true, data: bands as NonNullable<NonNullable<LineSeriesOption["markArea"]>["data"]> };
 }
 
+/** Numbers above the lines of events, and how many pixels one needs. */
+const MOST_NUMBERS = 12;
+const NUMBER_ROOM = 26;
+
+/**
+ * The numbers to write above the lines of events, like those of the list below the chart. Events whose numbers would overprint share one label,
+ * "3–5", at the first of them; nothing stands at the others, nor anywhere if labels would be too many. Times are in order.
+ */
+export function eventNumbers(times: readonly number[], span: number, width: number): readonly string[] {
+  const plot = width - 70;
+  const groups: { first: number; last: number }[] = [];
+  times.forEach((time, index) => {
+    const group = groups.at(-1);
+    const start = group === undefined ? undefined : times[group.first];
+    if (group !== undefined && start !== undefined && ((time - start) / span) * plot < NUMBER_ROOM) group.last = index;
+    else groups.push({ first: index, last: index });
+  });
+  const labels = times.map(() => "");
+  if (groups.length > MOST_NUMBERS) return labels;
+  for (const { first, last } of groups) labels[first] = first === last ? `${first + 1}` : `${first + 1}–${last + 1}`;
+  return labels;
+}
+
 /** Events as thin lines, numbered like the list below the chart. */
-export function eventLines(events: Report["events"], colours: Palette): NonNullable<LineSeriesOption["markLine"]> {
+export function eventLines(events: Report["events"], span: number, colours: Palette, width: number): NonNullable<LineSeriesOption["markLine"]> {
+  const numbers = eventNumbers(
+    events.map((event) => event.t_s),
+    span,
+    width,
+  );
   return {
     silent: true,
     symbol: "none",
     animation: false,
     lineStyle: { color: colours.muted, type: [2, 3], width: 1 },
-    data: events.map((event, index) => ({
-      xAxis: event.t_s,
-      label: { show: events.length <= 12, position: "end" as const, distance: 3, formatter: String(index + 1), color: colours.muted, fontSize: colours.small - 1 },
-    })),
+    data: events.map((event, index) => {
+      const number = numbers[index] ?? "";
+      return {
+        xAxis: event.t_s,
+        label: { show: number !== "", position: "end" as const, distance: 3, formatter: number, color: colours.muted, fontSize: colours.small - 1 },
+      };
+    }),
   };
 }
 

@@ -94,7 +94,9 @@ export function figures(report: Report): HTMLElement {
   const tiles: Child[] = [
     asked !== null &&
       tile("Asked", "asked", "totals.asked_bps", rateParts(asked), totals.asked_bytes === null ? null : ["volume ", figure("totals.asked_bytes", bytes(totals.asked_bytes))]),
-    totals.achieved_bps !== null && tile("Achieved", "achieved", "totals.achieved_bps", rateParts(totals.achieved_bps), "verified, in the hold"),
+    // Where no rate is asked, as of copies one after the other, the mean over the hold says how long they took, not how fast they were.
+    totals.achieved_bps !== null &&
+      tile(asked === null ? "Mean over the hold" : "Achieved", "achieved", "totals.achieved_bps", rateParts(totals.achieved_bps), asked === null ? "verified; no rate was asked" : "verified, in the hold"),
     asked !== null && totals.ratio !== null && tile("Achieved ÷ asked", "ratio", "totals.ratio", { value: percentValue(totals.ratio), unit: "%" }, bar(totals.ratio)),
     totals.verified_bytes !== null && tile("Verified volume", "verified", "totals.verified_bytes", bytesParts(totals.verified_bytes), volumes.join(", ")),
     tile("Transfers", null, "totals.transfers", { value: count(totals.transfers), unit: "" }, [
