@@ -11,8 +11,8 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 TOOLS   := $(TARGET)/tools
 DENY    := 0.20.2
 WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
-# One binary for every black-box test: the dev profile (our code opt-level 1, dependencies opt-level 2) builds in half
-# the time of release and moves bytes fast enough for tests. Only `demo` and `bench` build release.
+# One binary for every black-box test: the dev profile (dependencies at opt-level 2, our code at 0, or 1 where it computes) builds in a
+# fraction of the time of release and moves bytes fast enough for tests. Only `demo` and `bench` build release.
 export PATH := $(abspath $(TOOLS))/bin:$(PATH)
 export PEERS ?= yes
 # A file, or a folder with a `main.rs`.
