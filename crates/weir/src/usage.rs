@@ -34,7 +34,11 @@ pub(crate) fn tell(mut error: clap::Error) -> Exit {
         let _gone = error.print();
         return Exit::Done;
     }
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    // `args` would end the program at a word that is no text.
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let tip = improve(&mut error, &words);
     if words.iter().any(|word| word == "--json") {
         let text = error.to_string();
@@ -53,21 +57,17 @@ fn improve(error: &mut clap::Error, words: &[String]) -> Option<String> {
     let mut root = command();
     // Every command learns its full name.
     root.build();
-    let level = reached(&root, words);
+    let unknown = text(error, ContextKind::InvalidSubcommand);
+    let level = reached(&root, words.iter().take_while(|word| unknown.as_ref() != Some(word)));
     // Clap shows options that variables of the environment set as if they had to be given.
     if error.get(ContextKind::Usage).is_some() {
         let usage = level.clone().render_usage();
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
-    let text = |error: &clap::Error, kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => Some(texts.join(" ")),
-        _ => None,
-    };
     let tip = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             error.remove(ContextKind::SuggestedSubcommand);
-            Some(instead(&root, level, &text(error, ContextKind::InvalidSubcommand)?))
+            Some(instead(&root, level, &unknown?))
         }
         ErrorKind::UnknownArgument => match text(error, ContextKind::InvalidArg)?.as_str() {
             "--verbose" | "--debug" | "-v" => Some("`--log-level debug` says more".to_owned()),
@@ -87,17 +87,20 @@ fn improve(error: &mut clap::Error, words: &[String]) -> Option<String> {
     Some(tip)
 }
 
-/// The command that the words lead to.
-fn reached<'a>(root: &'a Command, words: &[String]) -> &'a Command {
-    let mut level = root;
-    for word in words {
-        match level.find_subcommand(word) {
-            Some(below) => level = below,
-            None if word.starts_with('-') => {}
-            None => break,
-        }
+/// What an error says of its context, in words.
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => Some(texts.join(" ")),
+        _ => None,
     }
-    level
+}
+
+/// The command that the words lead to, options and their values left out.
+fn reached<'a>(root: &'a Command, words: impl IntoIterator<Item = &'a String>) -> &'a Command {
+    words
+        .into_iter()
+        .fold(root, |level, word| level.find_subcommand(word).unwrap_or(level))
 }
 
 /// Where a command is unknown: the nearest here, else the nearest anywhere, else those that there are here.
@@ -168,7 +171,9 @@ mod tests {
             "commands:",
         );
         check(&["chalenge", "run"], "tip: did you mean `weir challenge`?", "commands:");
-        check(&["runs"], "`weir challenge run` or `weir sim run`", "transfer");
+        check(&["runs"], "`weir challenge run` or `weir sim run`?", "transfer");
+        let words = ["--log-level", "debug", "sim", "cmopare", "challenge"];
+        check(&words, "did you mean `weir sim compare`?", "challenge");
         check(
             &["challenge", "zzzzz"],
             "tip: commands: run, new, check, plan, clean",
@@ -215,7 +220,8 @@ mod tests {
     fn an_empty_variable_is_none() {
         let mut command = without_empty(Cli::command(), &|name| name == "WEIR_CA_FILE");
         command.build();
-        let list = reached(&command, &["storage".to_owned(), "ls".to_owned()]);
+        let words = ["storage".to_owned(), "ls".to_owned()];
+        let list = reached(&command, &words);
         let variables: Vec<_> = list.get_arguments().filter_map(clap::Arg::get_env).collect();
         assert!(!variables.contains(&OsStr::new("WEIR_CA_FILE")), "{variables:?}");
         assert!(variables.contains(&OsStr::new("X509_CERT_DIR")), "{variables:?}");

@@ -130,6 +130,15 @@ fn a_command_that_is_unknown_leads_to_those_that_there_are() {
 }
 
 #[test]
+fn a_word_that_is_no_text_is_an_error_like_others() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let word = std::ffi::OsStr::from_bytes(b"\xff");
+    let ran = Command::new(env!("CARGO_BIN_EXE_weir")).arg(word).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    assert!(!String::from_utf8_lossy(&ran.stderr).contains("bug"), "{ran:?}");
+}
+
+#[test]
 fn wrong_options_exit_2_in_the_envelope_too() {
     let (code, text) = weir(&["grid", "up", "--nonsense", "--json"]);
     assert_eq!(code, Some(2));
