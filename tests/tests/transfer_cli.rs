@@ -60,7 +60,7 @@ fn a_person_submits_watches_looks_and_cancels() {
     ]);
     let told = told.expect_ok().unwrap();
     let job = told.stdout.lines().next().unwrap().to_owned();
-    assert!(told.stdout.contains("1 of 1 finished"), "{}", told.stdout);
+    assert_eq!(told.stdout.matches("1 of 1 finished").count(), 1, "{}", told.stdout);
 
     // A list of copies, one of which cannot work: the exit code and the words say so.
     let list = format!(

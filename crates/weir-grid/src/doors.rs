@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What the token of the token file may do: everything a user does with storage, nothing an operator does.
 const USER_SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ storage.stage:/";
 
-/// What an operator's token may do: set limits, ban and drain at the transfer service, and nothing with storage.
+/// The scopes of an operator's token: it sets limits, bans and drains at the transfer service, and has no rights at storage.
 const OPERATOR_SCOPES: &str = "fts fts:admin";
 
 /// How a door answered.

@@ -282,7 +282,7 @@ pub(crate) struct GridEnvArguments {
     /// Export the token itself too (BEARER_TOKEN)
     #[arg(long)]
     pub(crate) show_token: bool,
-    /// Export a token of an operator of the transfer service, who may set limits, ban and drain; it is for that service alone
+    /// Export a token with the rights of an operator at the transfer service (limits, bans, drain), and none at storage
     #[arg(long)]
     pub(crate) operator: bool,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a command line, and what its writer may have meant.
+//! Errors of the command line, each with a tip: the command, option or variable that was probably meant.
 
 use std::ffi::OsStr;
 
@@ -87,7 +87,7 @@ fn improve(error: &mut clap::Error, words: &[String]) -> Option<String> {
     Some(tip)
 }
 
-/// What an error says of its context, in words.
+/// The context of an error, as text.
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(text.clone()),

@@ -36,11 +36,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn add(&self, problem: Problem) {
-        let mut problems = self.problems.borrow_mut();
-        // A pattern is refused once, not for each name that it stands for.
-        if !problems.contains(&problem) {
-            problems.push(problem);
-        }
+        self.problems.borrow_mut().push(problem);
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) fn read(section: &Section<'_>, grid: &Grid, workloads: &[WorkloadSpec
         };
         let bounds = bounds(&table, metric);
         let has_metric = |subject: &Subject| asked.check(subject, metric).is_ok();
+        // A pattern is refused once for what is the same of all that it stands for.
+        let mut refused = BTreeSet::new();
         let some_have = subjects.len() > 1 && subjects.iter().any(has_metric);
         for subject in subjects {
             if let Err(refusal) = asked.check(&subject, metric) {
@@ -37,7 +39,9 @@ pub(super) fn read(section: &Section<'_>, grid: &Grid, workloads: &[WorkloadSpec
                 continue;
             }
             for (bound, comparison, value) in &bounds {
-                if let Err(refusal) = asked.reachable(&subject, metric, *comparison, *value) {
+                if let Err(refusal) = asked.reachable(&subject, metric, *comparison, *value)
+                    && refused.insert((*bound, refusal.message.clone()))
+                {
                     table.refuse(bound, refusal);
                 }
                 let new = Threshold::new(subject.clone(), metric, *comparison, *value);

@@ -279,9 +279,17 @@ fn faults_of_thresholds() {
         "total = true\nmetric = \"ratio\"\nmin = 1.1",
         "c.toml:16: threshold.min: impossible: injection stops at the asked rate, so more than 1 comes by chance alone; write a number from 0 to 1, or ask a higher rate",
     );
-    // Once, whatever number of sites the pattern stands for.
-    threshold(
-        "site = \"*\"\nmetric = \"ratio\"\nmin = 1.1",
+    // Once, though the pattern stands for two sites.
+    let link = |source, destination| {
+        format!("{{ source = \"{source}\", destination = \"{destination}\", rate = \"1 Gb/s\" }}")
+    };
+    let both = with(&format!(
+        "kind = \"rates\"\nrates = [{}, {}]\n",
+        link("A", "B"),
+        link("B", "A")
+    ));
+    check(
+        &format!("{both}[[threshold]]\nsite = \"*\"\nmetric = \"ratio\"\nmin = 1.1"),
         "c.toml:16: threshold.min: impossible: injection stops at the asked rate, so more than 1 comes by chance alone; write a number from 0 to 1, or ask a higher rate",
     );
     threshold(

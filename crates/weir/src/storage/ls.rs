@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Resu
     Ok(Exit::Done)
 }
 
-/// What lies in a directory, by name; of a file, the file itself.
+/// The entries of a directory, sorted by name; for a file, its own entry.
 pub(super) fn children(mut entries: Vec<Entry>) -> Vec<Entry> {
     if entries.first().is_some_and(|itself| itself.directory) {
         entries.remove(0);
@@ -58,4 +58,23 @@ fn line(entry: &Entry, shown: &str, long: bool) -> String {
     let size = entry.size.filter(|_| !entry.directory);
     let size = size.map_or_else(|| "-".to_owned(), |size| Bytes(size).to_string());
     format!("{size:>10}  {:<29}  {shown}", entry.modified.as_deref().unwrap_or("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A listing in the order of the server's disk is another one each time.
+    #[test]
+    fn a_directory_is_listed_by_name() {
+        let entry = |path: &str| Entry {
+            path: path.to_owned(),
+            directory: path.ends_with('/'),
+            ..Entry::default()
+        };
+        let listed = children(["/d/", "/d/c", "/d/a/", "/d/b"].map(entry).to_vec());
+        let names: Vec<_> = listed.iter().map(Entry::name).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(children(vec![entry("/d/c")]), [entry("/d/c")]);
+    }
 }
