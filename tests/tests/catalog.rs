@@ -153,3 +153,158 @@ fn a_password_that_others_may_read_is_refused() {
     );
     assert!(told.stderr.contains("password"), "{}", told.stderr);
 }
+
+/// Asks the catalogue by curl, as an account: the status and the body.
+fn asked(scene: &Scene, token: &str, (method, path): (&str, &str), body: &serde_json::Value) -> (u16, String) {
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-m", "20", "-X", method, "-w", "\n%{http_code}", "--cacert"])
+        .arg(scene.file("ca/ca.pem"))
+        .args(["-H", &format!("X-Rucio-Auth-Token: {token}"), "-d", &body.to_string()])
+        .arg(format!("https://127.0.0.1:{}{path}", scene.port));
+    let told = run(&mut curl).unwrap();
+    let (body, status) = told.stdout.rsplit_once('\n').unwrap();
+    (status.parse().unwrap(), body.to_owned())
+}
+
+/// The token of an account, by user name and password.
+fn logged_in(scene: &Scene, account: &str, (user, password): (&str, &str)) -> String {
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-m", "20", "-o", "/dev/null", "-D", "-", "--cacert"])
+        .arg(scene.file("ca/ca.pem"))
+        .args(["-H", &format!("X-Rucio-Account: {account}")])
+        .args([
+            "-H",
+            &format!("X-Rucio-Username: {user}"),
+            "-H",
+            &format!("X-Rucio-Password: {password}"),
+        ])
+        .arg(format!("https://127.0.0.1:{}/auth/userpass", scene.port));
+    let told = run(&mut curl).unwrap().stdout;
+    let line = told.lines().find_map(|line| {
+        line.to_lowercase()
+            .starts_with("x-rucio-auth-token:")
+            .then(|| line.to_owned())
+    });
+    line.unwrap_or_else(|| panic!("{told}"))
+        .split_once(':')
+        .unwrap()
+        .1
+        .trim()
+        .to_owned()
+}
+
+// An ordinary account would aim the catalogue's own deletions and transfers at files of others.
+#[test]
+fn a_pfn_is_a_file_of_its_rse_and_belongs_to_one_did() {
+    use serde_json::{Value, json};
+    let scene = Scene::lay();
+    let mut daemon = scene.start();
+    let root = logged_in(&scene, "root", ("admin", "correct horse"));
+    let made = |path: &str, body: Value| {
+        let (status, said) = asked(&scene, &root, ("POST", path), &body);
+        assert!(status < 300, "{path}: {status} {said}");
+    };
+    for account in ["u1", "u2"] {
+        made(
+            &format!("/accounts/{account}"),
+            json!({"type": "USER", "email": "u@example.org"}),
+        );
+        made(&format!("/accounts/{account}/scopes/user.{account}"), Value::Null);
+        let identity =
+            json!({"identity": account, "authtype": "USERPASS", "email": "u@example.org", "password": "a good one"});
+        made(&format!("/accounts/{account}/identities"), identity);
+    }
+    made(&format!("/accounts/{}/scopes/adm", "root"), Value::Null);
+    let protocol = |prefix: &str| {
+        json!({"hostname": "se.example", "port": 8443, "prefix": prefix, "impl": "rucio.rse.protocols.gfal.Default",
+            "domains": {"wan": {"read": 1, "write": 1, "delete": 1}, "lan": {}}})
+    };
+    for (rse, deterministic, prefix) in [("ND", false, "/data/nd/"), ("DET", true, "/data/det/")] {
+        made(&format!("/rses/{rse}"), json!({"deterministic": deterministic}));
+        made(&format!("/rses/{rse}/protocols/davs"), protocol(prefix));
+    }
+    let file = |did: &str, pfn: Option<&str>| {
+        let (scope, name) = did.split_once(':').unwrap();
+        let mut file = json!({"scope": scope, "name": name, "bytes": 10, "adler32": "0a1b2c3d"});
+        if let Some(pfn) = pfn {
+            file["pfn"] = pfn.into();
+        }
+        file
+    };
+    let added = |token: &str, rse: &str, did: &str, pfn: Option<&str>| {
+        asked(
+            &scene,
+            token,
+            ("POST", "/replicas"),
+            &json!({"rse": rse, "files": [file(did, pfn)]}),
+        )
+    };
+    let place = "davs://se.example:8443/data/nd";
+    let victim = format!("{place}/victim");
+    assert_eq!(added(&root, "ND", "adm:v2", Some(&victim)).0, 201);
+
+    // A person may not choose; with the attribute the path of another file is still refused.
+    let u1 = logged_in(&scene, "u1", ("u1", "a good one"));
+    let (status, said) = added(&u1, "ND", "user.u1:q", Some(&format!("{place}/free")));
+    assert!(status == 401 && said.contains("register_pfn"), "{status} {said}");
+    made(
+        "/accounts/u1/attr/register_pfn",
+        json!({"key": "register_pfn", "value": "true"}),
+    );
+    let (status, said) = added(&u1, "ND", "user.u1:q2", Some(&victim));
+    assert!(
+        status == 409 && said.contains("Duplicate") && said.contains("adm:v2"),
+        "{status} {said}"
+    );
+    for pfn in [
+        "victim",
+        "../outside",
+        "https://other:8443/data/nd/x",
+        "https://se.example:1/data/nd/x",
+        "https://se.example:8443/data/nd/%2e%2e/x",
+        "https://se.example:8443/data/nd",
+        "https://se.example:8443/data/nd/a//b",
+        "https://se.example:8443/data/x",
+    ] {
+        let (status, said) = added(&u1, "ND", "user.u1:q3", Some(pfn));
+        assert!(status == 400 && said.contains("InvalidPath"), "{pfn}: {status} {said}");
+    }
+    // As Rucio's client writes it, and as it is answered.
+    assert_eq!(
+        added(&u1, "ND", "user.u1:ok", Some("https://se.example:8443/data/nd/ok")).0,
+        201
+    );
+    let listed = asked(
+        &scene,
+        &u1,
+        ("POST", "/replicas/list"),
+        &json!({"dids": [{"scope": "user.u1", "name": "ok"}]}),
+    )
+    .1;
+    assert!(listed.contains("davs://se.example:8443/data/nd/ok\""), "{listed}");
+
+    // With a dataset, too: the scope of a file is its owner's, and a path is checked, where paths follow from DIDs as well.
+    let u2 = logged_in(&scene, "u2", ("u2", "a good one"));
+    let attached = |rse: &str, did: &str, pfn: Option<&str>| {
+        let dataset = json!([{"scope": "user.u2", "name": format!("d-{rse}"), "type": "DATASET", "rse": rse, "dids": [file(did, pfn)]}]);
+        asked(&scene, &u2, ("POST", "/dids"), &dataset)
+    };
+    assert_eq!(attached("ND", "user.u2:a", Some(&victim)).0, 401);
+    assert_eq!(attached("DET", "user.u1:b", None).0, 401, "somebody else's scope");
+    let (status, said) = attached("DET", "user.u2:c", Some("davs://se.example:8443/data/det/adm/00/00/x"));
+    assert!(status == 400 && said.contains("InvalidPath"), "{status} {said}");
+    assert_eq!(attached("DET", "user.u2:c", None).0, 201);
+
+    assert_eq!(daemon.terminate(PATIENCE).unwrap(), Some(0));
+    let mut check = Command::new(weir_binary());
+    let told = run(check
+        .args(["catalog", "check", "--config"])
+        .arg(scene.file("catalog.toml")))
+    .unwrap();
+    assert!(
+        told.ok() && told.stdout.contains("every path belongs to one file"),
+        "{}{}",
+        told.stdout,
+        told.stderr
+    );
+}

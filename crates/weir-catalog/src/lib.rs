@@ -14,6 +14,7 @@
 //! - [`requests`]: requests from submission to their end.
 //! - [`replicas`]: which files lie at which RSEs.
 //! - [`paths`]: URLs of files at RSEs.
+//! - [`pfn`]: PFNs that clients give.
 //! - [`permissions`]: the operations that each type of account may do.
 //! - [`transfers`]: the submitter, which hands requests to transfer services.
 //! - [`reaper`]: the deletion of files.
@@ -40,6 +41,7 @@ mod leader;
 pub mod logins;
 pub mod paths;
 pub mod permissions;
+pub mod pfn;
 pub mod places;
 pub mod reaper;
 pub mod refusal;

@@ -17,6 +17,34 @@ pub fn hashed(did: &Did) -> String {
     format!("{scope}/{:02x}/{:02x}/{}", sum[0], sum[1], did.name)
 }
 
+/// The DIDs that [`hashed`] gives this path: seldom more than one, and none for most paths that clients choose. The scopes `user.a` and `user`
+/// share folders, so that two DIDs may have one path.
+pub fn dids_of(path: &str) -> Vec<Did> {
+    let is_sum = |text: &str| {
+        text.len() == 2
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    };
+    // A scope has at most 30 characters, and so at most 15 folders.
+    let ends = path.match_indices('/').map(|(at, _)| at).take(SCOPE_FOLDERS_MAX);
+    let did = |end: usize| {
+        let (scope, rest) = (&path[..end], &path[end + 1..]);
+        let (first, rest) = rest.split_once('/')?;
+        let (second, name) = rest.split_once('/')?;
+        (is_sum(first) && is_sum(second)).then_some(())?;
+        let did = Did {
+            scope: scope.replace('/', ".").parse().ok()?,
+            name: name.parse().ok()?,
+        };
+        (hashed(&did) == path).then_some(did)
+    };
+    ends.filter_map(did).collect()
+}
+
+/// The most folders that a scope may become.
+const SCOPE_FOLDERS_MAX: usize = 15;
+
 /// The URL of a file at a protocol's endpoint. `path` is below the prefix.
 pub fn url(protocol: &Protocol, path: &str) -> String {
     let endpoint = &protocol.endpoint;
@@ -86,6 +114,14 @@ mod tests {
         assert_eq!(path("rec:f1"), "rec/f1/3e/f1");
         assert_eq!(path("rec:dir/f3"), "rec/ae/b3/dir/f3");
         assert!(path("user.alice:f").starts_with("user/alice/"));
+        for did in ["rec:f1", "rec:dir/f3", "user.alice:f", "rec:/f", "group.a.b:ab/cd/f"] {
+            let did: Did = did.parse().unwrap();
+            assert_eq!(dids_of(&hashed(&did)), [did]);
+        }
+        assert!(dids_of("rec/00/00/f1").is_empty() && dids_of("rec").is_empty() && dids_of("").is_empty());
+        // Found by trying names: the folders of one scope are those of a file of the other.
+        let two = dids_of(&path("user.ab.cd:ef/01/n"));
+        assert_eq!(two.len(), 1, "{two:?}");
         let protocol = |scheme: &str, port, prefix: &str| Protocol {
             endpoint: Endpoint {
                 scheme: scheme.into(),

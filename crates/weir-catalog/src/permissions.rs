@@ -20,6 +20,8 @@ pub enum Operation {
     ChangeDids,
     /// Register replicas of files of a scope, and change their states.
     AddReplicas,
+    /// Register a replica at a path of the caller's choice, at an RSE whose paths do not follow from DIDs.
+    ChoosePaths,
     /// Delete replicas, set tombstones.
     DeleteReplicas,
     /// Add a rule for an account, change or delete it.
@@ -34,13 +36,14 @@ pub enum Operation {
 
 impl Operation {
     /// Each of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ChangeAccounts,
         Self::SeeIdentities,
         Self::AddScope,
         Self::ChangeRses,
         Self::ChangeDids,
         Self::AddReplicas,
+        Self::ChoosePaths,
         Self::DeleteReplicas,
         Self::ChangeRules,
         Self::LockRules,
@@ -50,9 +53,17 @@ impl Operation {
 }
 
 impl Operation {
+    /// The attribute that permits the operation to an account that is no administrator, with the value `true`.
+    pub fn attribute(self) -> Option<&'static str> {
+        (self == Self::ChoosePaths).then_some("register_pfn")
+    }
+
     /// The requirement that an account lacks which may not do it, for people.
     pub fn needs(self) -> &'static str {
         match row(self)[0] {
+            _ if self == Self::ChoosePaths => {
+                "only administrators and accounts with the attribute register_pfn may register a file at a PFN of their choice"
+            }
             Allowed::Administrators => "only administrators may",
             Allowed::Owners => "only its owner and administrators may",
             Allowed::Everybody => "the account may not be used",
@@ -73,9 +84,11 @@ enum Allowed {
 fn row(operation: Operation) -> [Allowed; 3] {
     use Allowed::{Administrators, Everybody, Owners};
     match operation {
-        Operation::ChangeAccounts | Operation::ChangeRses | Operation::DeleteReplicas | Operation::LockRules => {
-            [Administrators, Administrators, Administrators]
-        }
+        Operation::ChangeAccounts
+        | Operation::ChangeRses
+        | Operation::ChoosePaths
+        | Operation::DeleteReplicas
+        | Operation::LockRules => [Administrators, Administrators, Administrators],
         Operation::SeeIdentities | Operation::AddScope | Operation::ChangeDids | Operation::ChangeRules => {
             [Owners, Owners, Owners]
         }
@@ -125,6 +138,7 @@ mod tests {
         ChangeRses      x..   x..   x..
         ChangeDids      xx.   xx.   xx.
         AddReplicas     xx.   xx.   xxx
+        ChoosePaths     x..   x..   x..
         DeleteReplicas  x..   x..   x..
         ChangeRules     xx.   xx.   xx.
         LockRules       x..   x..   x..

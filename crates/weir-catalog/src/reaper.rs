@@ -26,7 +26,7 @@ use crate::{
     config::DeletionConfig,
     credentials::Credentials,
     database::{Database, Session},
-    paths,
+    paths, pfn,
     replicas::deletion::{self, Marked},
     requests::slice::Site,
     rses::{self, Described, protocols, space},
@@ -164,7 +164,17 @@ impl Reaper {
         let (mut gone, mut left) = (Vec::new(), Vec::new());
         let deletions = marked.into_iter().map(|one| {
             let (storages, site) = (self.storages.clone(), &site);
-            async move { (one.file, storages.delete(site, &one).await) }
+            async move {
+                let deleted = match &one.holder {
+                    Some(holder) => {
+                        let (rse, did) = (&site.described.rse.name, &one.did);
+                        tracing::warn!(%rse, %did, %holder, "the replica goes and its file stays: another one has the same path");
+                        Ok(())
+                    }
+                    None => storages.delete(site, &one).await,
+                };
+                (one.file, deleted)
+            }
         });
         let mut deletions = stream::iter(deletions).buffer_unordered(self.config.parallel);
         while let Some((file, deleted)) = deletions.next().await {
@@ -261,9 +271,16 @@ impl Storages {
             .iter()
             .filter_map(|one| Some((one.priorities.wan_delete?, one)));
         let mut named = String::from("the RSE has no protocol for deletion");
+        let hashed = paths::hashed(&marked.did);
+        let path = marked.path.as_deref().unwrap_or(&hashed);
+        // Earlier versions took any text for a path: what leads elsewhere is left to an administrator.
+        if path != hashed
+            && let Err(error) = pfn::normal(path)
+        {
+            return Err(format!("its path {path:?} {error}; see weir catalog check"));
+        }
         for (_, protocol) in sorted(protocols) {
-            let path = marked.path.clone().unwrap_or_else(|| paths::hashed(&marked.did));
-            let surl = match Surl::parse(&paths::on_the_wire(protocol, &path)) {
+            let surl = match Surl::parse(&paths::on_the_wire(protocol, path)) {
                 Ok(surl) => surl,
                 Err(SurlError::UnsupportedScheme(_)) => {
                     named = format!(

@@ -86,6 +86,8 @@ classes! {
     RseAttributeNotFound = "RSEAttributeNotFound", 404;
     /// The RSE has replicas.
     RseOperationNotSupported = "RSEOperationNotSupported", 404;
+    /// A PFN is no file of its RSE.
+    InvalidPath = "InvalidPath", 400;
     /// The RSE has no such protocol.
     RseProtocolNotSupported = "RSEProtocolNotSupported", 404;
     /// There is no such DID.

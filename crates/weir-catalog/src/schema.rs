@@ -1,7 +1,7 @@
 //! The tables of the catalogue. A migration that was released does not change.
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives; lines that begin with `ON POSTGRESQL` are for that database alone.
-pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS];
+pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
 const ACCOUNTS: &str = "
@@ -320,4 +320,15 @@ ON POSTGRESQL ALTER TABLE rules DROP CONSTRAINT rules_did_id_fkey, DROP CONSTRAI
 ON POSTGRESQL ALTER TABLE rule_units DROP CONSTRAINT rule_units_rule_id_fkey, DROP CONSTRAINT rule_units_unit_fkey;
 ON POSTGRESQL ALTER TABLE rule_units DROP CONSTRAINT rule_units_rse_id_fkey;
 ON POSTGRESQL ALTER TABLE locks DROP CONSTRAINT locks_rule_id_fkey, DROP CONSTRAINT locks_did_id_fkey, DROP CONSTRAINT locks_rse_id_fkey;
+";
+
+/// A path of an RSE belongs to one file. Earlier versions took any path: of the files that share one, the first keeps `double_of` 0, and the
+/// others have their own number there, so that `weir catalog check` finds them and nobody deletes the file while two have it.
+pub(crate) const PATHS: &str = "
+ALTER TABLE replicas ADD COLUMN double_of BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX replicas_with_paths ON replicas (rse_id, path, did_id) WHERE path IS NOT NULL;
+UPDATE replicas SET double_of = did_id WHERE path IS NOT NULL AND EXISTS (SELECT 1 FROM replicas o WHERE o.rse_id = replicas.rse_id
+    AND o.path = replicas.path AND o.path IS NOT NULL AND o.did_id < replicas.did_id);
+DROP INDEX replicas_with_paths;
+CREATE UNIQUE INDEX replicas_by_path ON replicas (rse_id, path, double_of) WHERE path IS NOT NULL;
 ";

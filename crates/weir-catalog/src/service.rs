@@ -53,6 +53,7 @@ use crate::{
     leader::Work,
     logins::Logins,
     refusal::{Class, Refusal},
+    replicas::check::{self, Finding},
     requests::uid::Tag,
     schema,
     transfers::Shown,
@@ -160,6 +161,15 @@ fn limits(config: &CatalogConfig) -> ServerLimits {
 }
 
 impl Catalog {
+    /// Looks at the paths of all replicas in the database that the configuration names.
+    ///
+    /// # Errors
+    /// [`StartError`]: another process has the database of SQLite, or the database cannot be used.
+    pub async fn check_paths(config: &CatalogConfig) -> Result<Vec<Finding>, StartError> {
+        let database = open(config).await?;
+        Ok(database.read(check::paths).await?)
+    }
+
     /// Starts a catalogue on the current runtime. A new database gets the account `root`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! `weir catalog …`: looks after a catalogue.
 
 mod backup;
+mod check;
 pub(crate) mod door;
 mod status;
 
@@ -15,12 +16,12 @@ pub(crate) fn run(command: CatalogCommand, output: &Output) -> Result<Exit, Fail
     match command {
         CatalogCommand::Backup(arguments) => backup::backup(&arguments, output),
         CatalogCommand::Restore(arguments) => backup::restore(&arguments, output),
-        CatalogCommand::Status(arguments) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .context("could not start")?;
-            runtime.block_on(status::run(&arguments, output))
-        }
+        CatalogCommand::Check(arguments) => runtime()?.block_on(check::run(&arguments, output)),
+        CatalogCommand::Status(arguments) => runtime()?.block_on(status::run(&arguments, output)),
     }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    Ok(runtime.context("could not start")?)
 }

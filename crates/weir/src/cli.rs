@@ -15,8 +15,8 @@ use weir_units::Bytes;
 
 pub(crate) use authority::{AuthorityCommand, AuthorityHostArguments, AuthorityNewArguments, AuthorityUserArguments};
 pub(crate) use catalog::{
-    CatalogArguments, CatalogBackupArguments, CatalogCommand, CatalogRestoreArguments, CatalogStatusArguments,
-    RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
+    CatalogArguments, CatalogBackupArguments, CatalogCheckArguments, CatalogCommand, CatalogRestoreArguments,
+    CatalogStatusArguments, RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
 };
 pub(crate) use probe::ProbeArguments;
 pub(crate) use storage::{

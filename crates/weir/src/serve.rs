@@ -327,7 +327,7 @@ async fn stop(
     Exit::Done
 }
 
-fn bad_file(file: &Path, error: ConfigError) -> Failure {
+pub(crate) fn bad_file(file: &Path, error: ConfigError) -> Failure {
     let what = format!("the configuration {}", file.display());
     Failure::problems(&what, &error.problems(file))
 }

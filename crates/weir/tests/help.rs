@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 56] = [
+const COMMANDS: [&str; 57] = [
     "probe",
     "authority",
     "authority new",
@@ -53,6 +53,7 @@ const COMMANDS: [&str; 56] = [
     "catalog",
     "catalog status",
     "catalog backup",
+    "catalog check",
     "catalog restore",
     "sim",
     "sim run",

@@ -178,6 +178,15 @@ pub fn attributes(session: &mut dyn Session, name: &AccountName) -> Result<Vec<(
         .collect()
 }
 
+/// Whether an attribute of an account is true.
+///
+/// # Errors
+/// The database fails.
+pub fn has_attribute(session: &mut dyn Session, name: &AccountName, key: &str) -> Result<bool, StoreError> {
+    let text = "SELECT 1 FROM account_attributes WHERE account = $1 AND key = $2 AND lower(value) = 'true'";
+    Ok(session.row(text, &values![name.as_str(), key])?.is_some())
+}
+
 /// Gives an account an attribute.
 ///
 /// # Errors

@@ -81,9 +81,13 @@ impl Caller {
         owner: Option<&AccountName>,
     ) -> Result<(), weir_store::StoreError> {
         let account = accounts::existing(session, self.account())?;
+        let is_permitted = match operation.attribute() {
+            Some(key) if !account.is_admin => accounts::has_attribute(session, self.account(), key)?,
+            _ => false,
+        };
         let asker = Asker {
             kind: account.kind,
-            is_admin: account.is_admin,
+            is_admin: account.is_admin || is_permitted,
             is_owner: owner == Some(self.account()),
         };
         if permissions::allows(asker, operation) {

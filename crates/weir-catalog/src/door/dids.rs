@@ -13,7 +13,7 @@ use super::{
     answer::{Answer, Failure, created, date, done, json_answer, lines},
     body::{List, Object},
     caller::Caller,
-    data::{did, did_of, may_change, new_replica},
+    data::{self, Told, did, did_of, may_change, new_replica},
     listing::listed,
 };
 use crate::{
@@ -21,7 +21,6 @@ use crate::{
     dids::{self, Known, New, content},
     permissions::Operation,
     refusal::{Class, Refusal},
-    replicas, rses,
     rules::Wish,
 };
 
@@ -115,7 +114,7 @@ async fn adding(door: &State, caller: Caller, all: Vec<Added>) -> Answer {
 struct Attached {
     dids: Vec<Did>,
     at: Option<weir_model::RseName>,
-    files: Vec<replicas::New>,
+    files: Vec<Told>,
 }
 
 fn attachments(body: &Object) -> Result<Attached, Failure> {
@@ -140,8 +139,7 @@ fn attaching(
     now: Millis,
 ) -> Result<(), StoreError> {
     if let Some(at) = &children.at {
-        let rse = rses::get(session, at)?.id;
-        replicas::add(session, rse, &children.files, caller.account(), now)?;
+        data::register(session, caller, (at, &children.files), now)?;
     }
     content::attach(session, parent, &children.dids, false, now)?;
     changed(session, parent, now)

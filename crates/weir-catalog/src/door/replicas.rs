@@ -21,7 +21,7 @@ use crate::{
     paths,
     permissions::Operation,
     refusal::{Class, Refusal},
-    replicas::{self, New, datasets, datasets::Held},
+    replicas::{self, datasets, datasets::Held},
     rses::{protocols, protocols::Protocol},
 };
 
@@ -33,21 +33,7 @@ pub(crate) async fn add(door: State, caller: Caller, body: Object) -> Answer {
         .iter()
         .map(new_replica)
         .collect::<Result<Vec<_>, _>>()?;
-    let write = move |session: &mut dyn Session| {
-        let mut scopes = files.iter().map(|file| &file.did.scope).collect::<Vec<_>>();
-        scopes.sort_unstable();
-        scopes.dedup();
-        for scope in scopes {
-            may_change(session, &caller, Operation::AddReplicas, scope)?;
-        }
-        let found = crate::rses::get(session, &rse)?;
-        // The path follows from the DID where the RSE's paths do.
-        let known = files.iter().cloned().map(|file| New {
-            path: file.path.filter(|_| !found.traits.deterministic),
-            ..file
-        });
-        replicas::add(session, found.id, &known.collect::<Vec<_>>(), caller.account(), now)
-    };
+    let write = move |session: &mut dyn Session| data::register(session, &caller, (&rse, &files), now);
     door.database.write(write).await?;
     Ok(created())
 }

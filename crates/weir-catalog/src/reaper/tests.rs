@@ -31,6 +31,7 @@ on_both!(MIGRATIONS;
     what_cannot_be_deleted_is_tried_again_and_delays_nothing
     cached_copies_stay_while_there_is_room
     a_slow_storage_delays_no_other
+    a_file_that_another_replica_has_stays
 );
 
 /// A storage. Files whose name begins with `stuck` cannot be deleted.
@@ -222,4 +223,34 @@ async fn a_slow_storage_delays_no_other(database: Database) {
         .await
         .expect("the slow storage is not worked on");
     running.abort();
+}
+
+// Two files of an earlier version have one path: the first deletion would take the other's file away. A path that leads elsewhere is not asked for.
+async fn a_file_that_another_replica_has_stays(database: Database) {
+    let (store, rse, _server) = with_files(&database, &["one", "two", "out"]).await;
+    let [one, two] = ["one", "two"].map(|name| format!("/data/{}", paths::hashed(&file(name).did)));
+    let share = |session: &mut dyn Session| {
+        let text = "UPDATE replicas SET path = $1, double_of = did_id WHERE did_id IN (SELECT did_id FROM dids WHERE name IN ('one', 'two'))";
+        session.execute(text, &crate::database::values![paths::hashed(&file("one").did)])?;
+        session.execute(
+            "UPDATE replicas SET path = '../x' WHERE did_id = (SELECT did_id FROM dids WHERE name = 'out')",
+            &[],
+        )?;
+        session.execute(
+            "UPDATE replicas SET tombstone = NULL WHERE did_id = (SELECT did_id FROM dids WHERE name = 'two')",
+            &[],
+        )
+    };
+    done(&database, share).await;
+    let reaper = reaper(&database, true);
+    let turn = reaper.turn(rse).await.unwrap();
+    assert_eq!((turn.n_deleted, turn.n_failed), (1, 1));
+    assert_eq!(n_replicas(&database).await, 2);
+    assert!(store.files.lock().unwrap().contains(&one), "the other replica has it");
+    let release =
+        |session: &mut dyn Session| session.execute("UPDATE replicas SET tombstone = 1 WHERE path <> '../x'", &[]);
+    done(&database, release).await;
+    assert_eq!(reaper.turn(rse).await.unwrap().n_deleted, 1);
+    let left = store.files.lock().unwrap().iter().cloned().collect::<Vec<_>>();
+    assert!(!left.contains(&one) && left.contains(&two), "{left:?}");
 }

@@ -12,8 +12,10 @@ use weir_service::time::Millis;
 use weir_store::StoreError;
 use weir_units::Bytes;
 
+use super::holders::{Folders, Holder};
 use crate::{
     database::{Row, Session, values},
+    paths,
     places::{self, At, Change, Terms, timestamp},
     rses::rse_id,
 };
@@ -78,6 +80,8 @@ pub struct Marked {
     pub did: Did,
     /// Where it is, if that does not follow from the DID.
     pub path: Option<String>,
+    /// Another file that has the same path: the replica goes, and what lies there stays.
+    pub holder: Option<Holder>,
 }
 
 /// Replicas of an RSE that were marked, and on which nobody has worked since this time; the oldest first.
@@ -88,17 +92,28 @@ pub fn marked(session: &mut dyn Session, rse: RseId, before: Millis, limit: usiz
     let text = "SELECT p.did_id, d.scope, d.name, p.path FROM replicas p JOIN dids d ON d.did_id = p.did_id WHERE p.rse_id = $1
         AND p.state = 'B' AND p.updated <= $2 ORDER BY p.updated, p.did_id LIMIT $3";
     let marked = |row: &Row| {
-        Ok(Marked {
+        Ok::<_, StoreError>(Marked {
             file: DidId(row.size(0)?),
             did: Did {
                 scope: row.parsed(1)?,
                 name: row.parsed(2)?,
             },
             path: row.optional(3, Row::text)?.map(str::to_owned),
+            holder: None,
         })
     };
     let rows = session.query(text, &values![rse.0, before, limit as u64])?;
-    rows.iter().map(marked).collect()
+    let mut marked = rows.iter().map(marked).collect::<Result<Vec<_>, _>>()?;
+    if marked.is_empty() {
+        return Ok(marked);
+    }
+    let folders = Folders::of(session, rse)?;
+    for one in &mut marked {
+        let hashed = paths::hashed(&one.did);
+        let path = one.path.as_deref().unwrap_or(&hashed);
+        one.holder = folders.holder(session, &one.did, path)?;
+    }
+    Ok(marked)
 }
 
 /// Puts the deletion of files off that could not be deleted: they are tried again `after` this time.

@@ -1,7 +1,9 @@
 //! Replicas: which files lie at which RSEs.
 
+pub mod check;
 pub mod datasets;
 pub mod deletion;
+pub mod holders;
 
 use std::collections::BTreeMap;
 
@@ -17,9 +19,10 @@ use weir_store::StoreError;
 
 use weir_service::time::Millis;
 
+use self::holders::{Folders, Holder};
 use crate::{
     database::{Row, Session, values},
-    dids,
+    dids, paths,
     places::{self, Change, Terms, timestamp},
     refusal::{Class, Refusal},
     rses::rse_id,
@@ -47,7 +50,8 @@ pub struct New {
 /// Registers replicas, and the files that are not known yet; all or none. A file that is known must be the same; a replica that is known stays.
 ///
 /// # Errors
-/// [`Class::ScopeNotFound`]; [`Class::FileConsistencyMismatch`]; [`Class::Duplicate`] if a file is given twice.
+/// [`Class::ScopeNotFound`]; [`Class::FileConsistencyMismatch`]; [`Class::Duplicate`] if a file is given twice, or has the path of another one;
+/// [`Class::InvalidPath`] if a path is in the folder of another RSE.
 pub fn add(
     session: &mut dyn Session,
     rse: RseId,
@@ -61,6 +65,7 @@ pub fn add(
             crate::accounts::scopes::owner(session, &file.did.scope)?;
         }
     }
+    claim(session, rse, files)?;
     let text =
         "INSERT INTO dids (scope, name, type, account, bytes, adler32, md5, is_open, monotonic, meta, created, updated)
         VALUES ($1, $2, 'F', $3, $4, $5, $6, $7, $7, $8, $9, $9) ON CONFLICT (scope, name) DO NOTHING";
@@ -84,7 +89,7 @@ pub fn add(
     let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, path, created, updated)
         SELECT d.did_id, CAST($3 AS BIGINT), d.bytes, CAST($9 AS TEXT), 0, CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($5 AS BIGINT) FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.type = 'F'
         AND d.deleted IS NULL AND d.bytes = $6 AND (CAST($7 AS TEXT) IS NULL OR d.adler32 IS NULL OR d.adler32 = $7) AND (CAST($8 AS TEXT) IS NULL OR d.md5 IS NULL OR d.md5 = $8)
-        ON CONFLICT (did_id, rse_id) DO NOTHING";
+        ON CONFLICT DO NOTHING";
     let replica = |file: &New| {
         let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
         // Checksums that the client leaves out are not compared.
@@ -100,9 +105,40 @@ pub fn add(
     let n_made = session.execute_many(text, &files.iter().map(replica).collect::<Vec<_>>())?;
     uploads(session, rse, files, account, now)?;
     if n_made < files.len() as u64 {
-        return look(session, files);
+        return look(session, rse, files);
     }
     Ok(())
+}
+
+/// Refuses a path that another file has. What this leaves out, because it asks no database for it, is a file that was registered with the same
+/// path: of that the index takes one.
+fn claim(session: &mut dyn Session, rse: RseId, files: &[New]) -> Result<(), StoreError> {
+    let folders = Folders::of(session, rse)?;
+    for file in files {
+        let hashed = paths::hashed(&file.did);
+        let path = file.path.as_deref().unwrap_or(&hashed);
+        if file.path.is_some()
+            && let Some(inner) = folders.inner(path)
+        {
+            let message = format!(
+                "The path {path} of {} is one of the RSE {inner}, whose folder lies there",
+                file.did
+            );
+            return Err(Refusal::new(Class::InvalidPath, message).into());
+        }
+        if folders.is_alone() && paths::dids_of(path).iter().all(|did| *did == file.did) {
+            continue;
+        }
+        if let Some(holder) = folders.holder(session, &file.did, path)? {
+            return Err(taken(&file.did, path, &holder).into());
+        }
+    }
+    Ok(())
+}
+
+fn taken(did: &Did, path: &str, holder: &Holder) -> Refusal {
+    let message = format!("{did} cannot be registered at the path {path}: that is the path of {holder}");
+    Refusal::new(Class::Duplicate, message)
 }
 
 /// Notes that a client brings files itself: locks on them wait for it, and no transfer is made.
@@ -125,8 +161,9 @@ fn uploads(
     session.execute_later(text, coming.collect())
 }
 
-/// Refuses files of which one is not the same as a known one, or is given twice. Otherwise the RSE has some of them already.
-fn look(session: &mut dyn Session, files: &[New]) -> Result<(), StoreError> {
+/// Refuses files of which one is not the same as a known one, is given twice, or has the path of another one. Otherwise the RSE has some of
+/// them already.
+fn look(session: &mut dyn Session, rse: RseId, files: &[New]) -> Result<(), StoreError> {
     let mut seen = std::collections::BTreeSet::new();
     for file in files {
         let known = dids::get(session, &file.did)?;
@@ -143,6 +180,25 @@ fn look(session: &mut dyn Session, files: &[New]) -> Result<(), StoreError> {
         if !seen.insert(&file.did) {
             let message = format!("{} is given twice", file.did);
             return Err(Refusal::new(Class::Duplicate, message).into());
+        }
+        if let Some(path) = file.path.as_deref() {
+            let folders = Folders {
+                rse,
+                overlaps: Vec::new(),
+            };
+            if let Some(holder) = folders.holder(session, &file.did, path)? {
+                return Err(taken(&file.did, path, &holder).into());
+            }
+            let text = "SELECT path FROM replicas WHERE did_id = $1 AND rse_id = $2";
+            let known = session.row(text, &values![known.id.0, rse.0])?;
+            let known = known
+                .map(|row| row.optional(0, Row::text).map(|path| path.map(str::to_owned)))
+                .transpose()?
+                .flatten();
+            if known.as_deref().is_some_and(|known| known != path) {
+                let message = format!("{} is registered at another path there, not at {path}", file.did);
+                return Err(Refusal::new(Class::Duplicate, message).into());
+            }
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::{
     database::{Database, Work, testing::on_both},
     rses,
     schema::MIGRATIONS,
-    testing::{NOW, attempt, done},
+    testing::{NOW, attempt, done, protocol},
 };
 
 on_both!(MIGRATIONS;
@@ -16,6 +16,8 @@ on_both!(MIGRATIONS;
     a_file_is_the_same_everywhere
     locked_replicas_have_no_tombstone
     thousands_are_registered_at_once
+    a_path_belongs_to_one_file
+    doubles_of_an_earlier_version_are_found
 );
 
 fn file(name: &str) -> New {
@@ -150,4 +152,83 @@ async fn thousands_are_registered_at_once(database: Database) {
         of(session, &ids)
     };
     assert_eq!(database.read(read).await.unwrap().len(), 1200);
+}
+
+/// `name` at a path of the client's choice.
+fn at(name: &str, path: &str) -> New {
+    New {
+        path: Some(path.into()),
+        ..file(name)
+    }
+}
+
+// A second file with the path of another one would have that deleted with its own replica.
+async fn a_path_belongs_to_one_file(database: Database) {
+    let [a, b] = prepared(&database).await;
+    let add = |rse, files: Vec<New>| attempt(&database, adding(rse, files));
+    assert_eq!(add(a, vec![at("v", "victim")]).await, None);
+    assert_eq!(add(a, vec![at("q", "victim")]).await, Some(Class::Duplicate));
+    assert_eq!(add(a, vec![at("q1", "x"), at("q2", "x")]).await, Some(Class::Duplicate));
+    assert_eq!(add(a, vec![at("v", "victim")]).await, None, "registered again");
+    assert_eq!(add(a, vec![at("v", "elsewhere")]).await, Some(Class::Duplicate));
+    assert_eq!(add(b, vec![at("q", "victim")]).await, None, "another storage");
+    // The path that follows from the DID of a file that was registered without one.
+    let hashed = paths::hashed(&file("w").did);
+    assert_eq!(add(a, vec![file("w")]).await, None);
+    assert_eq!(add(a, vec![at("q", &hashed)]).await, Some(Class::Duplicate));
+    // Through the folder of another RSE of the same storage.
+    let share = move |session: &mut dyn Session| {
+        let mut inner = protocol("davs", "SE", 1);
+        inner.prefix = "/data/inner/".into();
+        rses::protocols::add(session, a, &protocol("davs", "se", 1))?;
+        rses::protocols::add(session, b, &inner)
+    };
+    done(&database, share).await;
+    assert_eq!(add(a, vec![at("q", "inner/new")]).await, Some(Class::InvalidPath));
+    assert_eq!(add(a, vec![at("i", "innermost")]).await, None);
+}
+
+async fn doubles_of_an_earlier_version_are_found(database: Database) {
+    let [a, b] = prepared(&database).await;
+    let files = vec![
+        at("f1", "one"),
+        at("f2", "two"),
+        at("f3", "three"),
+        at("f4", "../four"),
+        file("f5"),
+    ];
+    assert_eq!(attempt(&database, adding(a, files)).await, None);
+    let as_before = |session: &mut dyn Session| {
+        session.execute("DROP INDEX replicas_by_path", &[])?;
+        session.execute("ALTER TABLE replicas DROP COLUMN double_of", &[])?;
+        session.execute("UPDATE replicas SET path = 'one' WHERE path IN ('two', 'three')", &[])?;
+        for statement in crate::schema::PATHS.split(';').filter(|text| !text.trim().is_empty()) {
+            session.execute(statement, &[])?;
+        }
+        check::paths(session)
+    };
+    let found = done(&database, as_before).await;
+    let told = found.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        told,
+        [
+            "A: mc:f1, mc:f2, mc:f3 have one path, one: the file is not deleted while more than one of them is there",
+            "A: the path of mc:f4, ../four, holds the segment . or ..: it is neither read nor deleted",
+        ]
+    );
+    assert_eq!(
+        attempt(&database, adding(a, vec![at("f6", "one")])).await,
+        Some(Class::Duplicate)
+    );
+    let share = move |session: &mut dyn Session| {
+        for rse in [a, b] {
+            rses::protocols::add(session, rse, &protocol("davs", "se", 1))?;
+        }
+        check::paths(session)
+    };
+    let told = done(&database, share).await.last().map(ToString::to_string);
+    assert_eq!(
+        told.as_deref(),
+        Some("A and B share a folder: a file there has a path at both")
+    );
 }

@@ -130,7 +130,7 @@ pub fn submitting(
     let sources = available(session, &group.members)?;
     let mut marked = Vec::new();
     for one in &group.members {
-        if !sources.contains(&(one.attempt.at.0, one.source)) {
+        if !sources.contains(&(one.attempt.at.0, one.source)) || !take_path(session, one)? {
             continue;
         }
         let (request, number) = (one.attempt.request.0, one.attempt.number);
@@ -152,18 +152,22 @@ pub fn submitting(
     let text = "UPDATE requests SET sid = $3, job = $4 WHERE request_id = $1 AND attempt = $2";
     let row = |one: &&Member| values![one.attempt.request.0, one.attempt.number, sid.as_str(), id.to_string()].to_vec();
     session.execute_many(text, &marked.iter().map(row).collect::<Vec<_>>())?;
-    let text = "UPDATE replicas SET path = $3 WHERE did_id = $1 AND rse_id = $2";
-    let with_path = |one: &&Member| {
-        let path = one.path.as_deref()?;
-        Some(values![one.attempt.at.0.0, one.attempt.at.1.0, path].to_vec())
-    };
-    session.execute_many(text, &marked.iter().filter_map(with_path).collect::<Vec<_>>())?;
     leave_traces(session, &marked, now)?;
     let service = group.service.clone();
     Ok(Some((
         Job { service, sid, id },
         marked.iter().map(|one| one.attempt).collect(),
     )))
+}
+
+/// Gives the file its path at the destination, where that does not follow from the DID. Another file may have come to have that path.
+fn take_path(session: &mut dyn Session, one: &Member) -> Result<bool, StoreError> {
+    let Some(path) = one.path.as_deref() else {
+        return Ok(true);
+    };
+    let text = "UPDATE replicas SET path = $3 WHERE did_id = $1 AND rse_id = $2
+        AND NOT EXISTS (SELECT 1 FROM replicas o WHERE o.rse_id = $2 AND o.path = $3 AND o.did_id <> $1)";
+    Ok(session.execute(text, &values![one.attempt.at.0.0, one.attempt.at.1.0, path])? == 1)
 }
 
 /// Files that hop over an RSE are known there, without a lock: [`super::ended`] has them deleted.

@@ -1,6 +1,6 @@
 //! All that a decision about requests needs: their files with their replicas, the RSEs, the links.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry};
 
 use weir_model::catalog::ReplicaState;
 use weir_rules::{
@@ -15,8 +15,12 @@ use super::{history, outgoing::Due};
 use crate::{
     database::Session,
     dids::{self, Known},
+    paths,
     places::{At, at, keys},
-    replicas::{self, Replica},
+    replicas::{
+        self, Replica,
+        holders::{Folders, Holder},
+    },
     rses::{self, Described, distances, protocols, protocols::Protocol, space},
 };
 
@@ -35,6 +39,8 @@ pub struct Slice {
     pub failing: BTreeMap<(RseId, RseId), u32>,
     /// So many attempts of a request failed with this source.
     pub failed: BTreeMap<(RequestId, RseId), u32>,
+    /// Files whose paths at their destinations, or at RSEs over which they may hop, belong to other files.
+    pub taken: BTreeMap<At, Holder>,
     /// The source expressions of the rules that hold a place; a place that a rule without one holds is not there.
     pub source_expressions: BTreeMap<At, Vec<String>>,
 }
@@ -87,8 +93,10 @@ impl Slice {
         for (rse, penalty) in sites.iter().filter_map(|(rse, site)| Some((*rse, site.hop_penalty()?))) {
             links.allow_hop(rse, penalty);
         }
+        let files = dids::by_number(session, &files)?;
         Ok(Self {
-            files: dids::by_number(session, &files)?,
+            taken: taken(session, (&files, &sites), &places)?,
+            files,
             replicas,
             sites,
             links,
@@ -111,6 +119,40 @@ impl Slice {
         }
         Some(wanted)
     }
+}
+
+/// Those of the places, and of the places at RSEs over which files may hop, whose paths belong to other files.
+fn taken(
+    session: &mut dyn Session,
+    (files, sites): (&HashMap<DidId, Known>, &BTreeMap<RseId, Site>),
+    places: &BTreeSet<At>,
+) -> Result<BTreeMap<At, Holder>, StoreError> {
+    let (mut taken, mut folders) = (BTreeMap::new(), BTreeMap::new());
+    let hops = sites
+        .iter()
+        .filter(|(_, site)| site.hop_penalty().is_some())
+        .map(|(rse, _)| *rse);
+    let hops = hops.collect::<Vec<_>>();
+    let over_hops = files.keys().flat_map(|file| hops.iter().map(|hop| (*file, *hop)));
+    for (file, rse) in places.iter().copied().chain(over_hops).collect::<BTreeSet<_>>() {
+        let (Some(known), Some(site)) = (files.get(&file), sites.get(&rse)) else {
+            continue;
+        };
+        let folders = match folders.entry(rse) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Folders::of(session, rse)?),
+        };
+        let path = paths::hashed(&known.did);
+        // Nearly all files: the database need not be asked.
+        let is_own = || paths::dids_of(&path).iter().all(|did| *did == known.did);
+        if site.described.rse.traits.deterministic && folders.is_alone() && is_own() {
+            continue;
+        }
+        if let Some(holder) = folders.holder(session, &known.did, &path)? {
+            taken.insert((file, rse), holder);
+        }
+    }
+    Ok(taken)
 }
 
 fn sites(session: &mut dyn Session, destinations: &BTreeSet<RseId>) -> Result<BTreeMap<RseId, Site>, StoreError> {

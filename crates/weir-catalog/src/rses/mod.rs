@@ -1,5 +1,6 @@
 //! RSEs: storage elements as the catalogue knows them.
 
+pub mod areas;
 pub mod attributes;
 pub mod distances;
 pub mod protocols;

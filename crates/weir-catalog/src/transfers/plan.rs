@@ -12,6 +12,7 @@ use weir_rules::{
 use crate::{
     dids::Known,
     paths,
+    pfn::{self, family},
     requests::{
         Ended,
         outgoing::{Due, Group, Member},
@@ -166,11 +167,27 @@ fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Held> {
             site.described.rse.name
         )));
     }
+    if let Some(holder) = slice.taken.get(&one.attempt.at) {
+        let (did, rse) = (&file.did, &site.described.rse.name);
+        let reason = format!("{did} cannot be written at {rse}: its path there is that of {holder}");
+        return Err(Held::NoSource(RequestState::NoSources, reason));
+    }
     let ranking = ranking(one, slice, ways);
     let Some(best) = ranking.sources.first() else {
         let state = ranking.refusal().unwrap_or(RequestState::NoSources);
         return Err(Held::NoSource(state, explain(file, slice, &ranking)));
     };
+    let hop = best
+        .route
+        .hops
+        .iter()
+        .find_map(|hop| slice.taken.get(&(one.attempt.at.0, *hop)));
+    if let Some(holder) = hop {
+        let did = &file.did;
+        return Err(Held::Wait(format!(
+            "{did} cannot hop: its path on the way is that of {holder}"
+        )));
+    }
     let copy = copy(one, slice, best.rse, &best.route.hops);
     copy.ok_or_else(|| Held::Wait("its source is gone, or two RSEs on its way share no protocol".to_owned()))
 }
@@ -244,6 +261,10 @@ pub fn copy(one: &Due, slice: &Slice, source: RseId, hops: &[RseId]) -> Option<C
     let replica = slice.replicas.get(&id)?.iter().find(|replica| replica.rse == source)?;
     let hashed = paths::hashed(&file.did);
     let source_path = replica.path.as_deref().unwrap_or(&hashed);
+    // Earlier versions took any text for a path.
+    if source_path != hashed && pfn::normal(source_path).is_err() {
+        return None;
+    }
     Some(Copy {
         due: one.clone(),
         member: Member {
@@ -278,16 +299,6 @@ pub fn pair<'a>(from: &'a Site, to: &'a Site) -> Option<(&'a Protocol, &'a Proto
         .filter(|(_, source, destination)| family(&source.endpoint.scheme) == family(&destination.endpoint.scheme))
         .min_by_key(|(priorities, ..)| *priorities)
         .map(|(_, source, destination)| (source, destination))
-}
-
-/// Schemes that are names of the same protocol.
-fn family(scheme: &str) -> &str {
-    match scheme {
-        "davs" => "https",
-        "dav" => "http",
-        "xroot" => "root",
-        other => other,
-    }
 }
 
 #[cfg(test)]

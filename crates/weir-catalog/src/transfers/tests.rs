@@ -41,6 +41,7 @@ on_both!(MIGRATIONS;
     rules_that_end_while_the_service_is_down_leave_nothing_behind
     a_webhook_has_its_job_asked_for_at_once
     a_url_without_a_transfer_service_is_told
+    a_transfer_reads_and_writes_the_paths_of_its_own_file
 );
 
 const VO: Uuid = Uuid::from_u128(77);
@@ -504,4 +505,37 @@ async fn a_url_without_a_transfer_service_is_told(database: Database) {
     let states = shown.lock().unwrap().clone();
     let (reason, _) = states[0].pause.as_ref().expect("the service counts as in use");
     assert!(reason.contains("/wrong answered 404"), "{reason}");
+}
+
+// A transfer would overwrite a file that another DID has registered at the path, or read a path that leads out of the folder.
+async fn a_transfer_reads_and_writes_the_paths_of_its_own_file(database: Database) {
+    let (service, url, _server) = serve();
+    let [s, a, _] = with_rule(&database, 3).await;
+    let prepare = move |session: &mut dyn Session| {
+        let holder = crate::replicas::New {
+            path: Some("elsewhere".into()),
+            ..file("holder")
+        };
+        session.execute("UPDATE rses SET deterministic = FALSE WHERE rse_id = $1", &values![a.0])?;
+        crate::replicas::add(session, a, &[holder], &alice(), 1)?;
+        let path = crate::paths::hashed(&file("f00001").did);
+        session.execute("UPDATE replicas SET path = $1 WHERE path = 'elsewhere'", &values![path])?;
+        let text = "UPDATE replicas SET path = '../out' WHERE rse_id = $1 AND did_id = (SELECT did_id FROM dids WHERE name = 'f00002')";
+        session.execute(text, &values![s.0])
+    };
+    done(&database, prepare).await;
+    let mut transfers = submitter(&database, &url);
+    pass(&mut transfers).await;
+    let names = service
+        .files()
+        .iter()
+        .map(|file| file["file_metadata"]["name"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(names, ["f00000"]);
+    let expected = [RequestState::Submitted, RequestState::NoSources, RequestState::Queued];
+    assert_eq!(states(&database).await, expected);
+    let rule = rule(&database).await;
+    assert_eq!((rule.state, rule.counts.stuck), (RuleState::Stuck, 1));
+    let reason = "mc:f00001 cannot be written at A: its path there is that of mc:holder";
+    assert_eq!(rule.error.as_deref(), Some(reason));
 }

@@ -29,6 +29,8 @@ pub(crate) enum RuleCommand {
 pub(crate) enum CatalogCommand {
     /// Say how the catalogue stands: rules, requests, transfer services, deletions
     Status(CatalogStatusArguments),
+    /// Look for replicas whose paths are shared or lead elsewhere
+    Check(CatalogCheckArguments),
     /// Copy the database of a catalogue, also while it serves
     Backup(CatalogBackupArguments),
     /// Put the copy of a database in place of one that nobody serves
@@ -181,6 +183,14 @@ pub(crate) struct RuleWhyArguments {
 pub(crate) struct CatalogStatusArguments {
     #[command(flatten)]
     pub(crate) door: CatalogArguments,
+}
+
+/// `weir catalog check`
+#[derive(Debug, Args)]
+pub(crate) struct CatalogCheckArguments {
+    /// The catalogue's configuration; a catalogue on SQLite must be stopped
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
 }
 
 /// `weir catalog backup`
