@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
@@ -17,17 +17,31 @@ pub const NAME_MAX: usize = 255;
 /// Longest path, in bytes after decoding: Linux's `PATH_MAX`.
 pub const PATH_MAX: usize = 4096;
 
-/// Characters that stay as they are in a URL path: RFC 3986 `pchar` without the sub-delimiters that some servers split at.
-const KEEP: &AsciiSet = &NON_ALPHANUMERIC
+/// The characters that are encoded in a segment of a URL's path: all but `pchar` (RFC 3986 section 3.3). Clients compare the paths of answers
+/// with their own literally, so that an answer encodes nothing else.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~')
-    .remove(b'=')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
     .remove(b'+')
-    .remove(b'@')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
     .remove(b':')
-    .remove(b',');
+    .remove(b'@');
+
+/// A name as a segment of a URL's path: what must be encoded is, and nothing else. A slash in it is encoded, too.
+pub fn url_segment(name: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(name, SEGMENT)
+}
 
 /// Why a text is no path here.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -268,7 +282,7 @@ impl StoragePath {
         let mut text = String::with_capacity(self.names.len() + 2);
         for name in self.names() {
             text.push('/');
-            text.extend(utf8_percent_encode(name, KEEP));
+            text.extend(url_segment(name));
         }
         if self.directory || self.is_root() {
             text.push('/');
@@ -504,6 +518,17 @@ mod tests {
             .collect()
     }
 
+    // Rucio's client compares the paths of a listing with its own, character by character.
+    #[test]
+    fn what_a_path_may_hold_as_it_is_is_not_encoded() {
+        let pchar = "azAZ09-._~!$&'()*+,;=:@";
+        assert_eq!(url_segment(pchar).to_string(), pchar);
+        assert_eq!(
+            url_segment("a b/c%?#[]\"<>\\^`{|}é").to_string(),
+            "a%20b%2Fc%25%3F%23%5B%5D%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9"
+        );
+    }
+
     proptest! {
         #[test]
         fn covering_agrees_with_the_rule_of_texts(scope in any_path(), path in any_path()) {
@@ -523,6 +548,7 @@ mod tests {
             // A scope or a URL that we write would name another file.
             if let Ok(path) = StoragePath::from_plain(&text) {
                 prop_assert_eq!(&StoragePath::from_scope_path(&path.to_url_path()).unwrap(), &path);
+                prop_assert_eq!(&StoragePath::from_url_path(&path.to_url_path()).unwrap(), &path);
                 prop_assert_eq!(&StoragePath::from_plain(&path.to_string()).unwrap(), &path);
             }
         }

@@ -1,7 +1,6 @@
 //! Paths of files at RSEs whose paths follow from DIDs.
 
 use md5::{Digest as _, Md5};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_model::catalog::Did;
 
 use crate::rses::protocols::Protocol;
@@ -68,37 +67,24 @@ pub fn url(protocol: &Protocol, path: &str) -> String {
     )
 }
 
-/// All but the characters that a path may have as they are (RFC 3986 section 3.3).
-const PATH: AsciiSet = NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'!')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b':')
-    .remove(b'@')
-    .remove(b'/');
+/// A path with each of its segments encoded.
+fn encoded(path: &str) -> String {
+    let segments = path
+        .split('/')
+        .map(|segment| weir_auth::url_segment(segment).to_string());
+    segments.collect::<Vec<_>>().join("/")
+}
 
 /// The URL as a request carries it. [`url`] is for people, and for clients that encode it themselves; `root://` URLs are not encoded.
 pub fn on_the_wire(protocol: &Protocol, path: &str) -> String {
     if protocol.endpoint.scheme.ends_with("root") {
         return url(protocol, path);
     }
-    let encoded = Protocol {
-        prefix: utf8_percent_encode(&protocol.prefix, &PATH).to_string(),
+    let on_the_wire = Protocol {
+        prefix: encoded(&protocol.prefix),
         ..protocol.clone()
     };
-    url(&encoded, &utf8_percent_encode(path, &PATH).to_string())
+    url(&on_the_wire, &encoded(path))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use quick_xml::escape::escape;
 
 use super::{
@@ -57,13 +56,12 @@ pub struct Resource {
     pub dead: Vec<Dead>,
 }
 
-/// Percent-encodes decoded path components: all but unreserved characters (RFC 3986 section 2.3).
+/// The path of a URL, of decoded components.
 pub fn href<'a>(components: impl IntoIterator<Item = &'a str>, collection: bool) -> String {
-    const SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     let mut href = String::new();
     for component in components {
         href.push('/');
-        href.extend(utf8_percent_encode(component, SET));
+        href.extend(weir_auth::url_segment(component));
     }
     if collection || href.is_empty() {
         href.push('/');
@@ -331,7 +329,7 @@ mod tests {
     fn names_are_encoded_twice_over() {
         let text = written(&file(), &Wanted::All(vec![]));
         assert!(
-            text.contains("<D:href>/dir/a%20b%2Bc%26%3C%C3%A9%3E%25.root</D:href>"),
+            text.contains("<D:href>/dir/a%20b+c&amp;%3C%C3%A9%3E%25.root</D:href>"),
             "{text}"
         );
         assert!(
