@@ -74,6 +74,9 @@ pub(crate) struct TransferLine {
     pub(crate) rate: Option<u64>,
     /// Of a pull; others have one.
     pub(crate) streams: u32,
+    /// The ranges of a GET that asked for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ranges: Option<usize>,
     /// Performance markers that were sent, the one before the last word included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) markers: Option<u32>,

@@ -72,6 +72,8 @@ struct Transfer {
     /// When bytes began to move.
     first_byte: Option<Instant>,
     streams: u32,
+    /// The ranges of a vector read.
+    n_ranges: Option<usize>,
     markers: Option<u32>,
     /// Whether the other side's checksum is ours, once it was compared.
     compared: Option<bool>,
@@ -152,6 +154,7 @@ impl Exchange {
             checksums: Checksums::default(),
             first_byte: None,
             streams: 1,
+            n_ranges: None,
             markers: None,
             compared: None,
             tag: None,
@@ -171,6 +174,12 @@ impl Exchange {
     /// Whose the flow is, as the request says.
     pub(crate) fn tagged(&self, tag: Option<Tag>) {
         self.with_transfer(|transfer| transfer.tag = tag);
+    }
+
+    /// The answer has so many ranges.
+    pub(crate) fn sends_ranges(&self, n_ranges: usize) {
+        self.0.metrics.ranges_sent.fetch_add(n_ranges as u64, Ordering::Relaxed);
+        self.with_transfer(|transfer| transfer.n_ranges = Some(n_ranges));
     }
 
     /// Whom data comes from or goes to.
@@ -276,6 +285,7 @@ impl Transfer {
             first_byte_ms: self.first_byte.map(|at| at.duration_since(began).as_millis() as u64),
             rate: self.first_byte.and_then(|at| rate(bytes, at.elapsed())),
             streams: self.streams,
+            ranges: self.n_ranges,
             markers: self.markers,
             compared: match self.compared {
                 Some(true) => "same",

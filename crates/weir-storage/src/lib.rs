@@ -46,7 +46,6 @@ mod metrics;
 mod opening;
 mod pace;
 mod parts;
-pub mod range;
 mod reaper;
 mod refusal;
 mod reload;

@@ -111,6 +111,8 @@ pub(crate) struct Metrics {
     pub(crate) streams_resumed: AtomicU64,
     pub(crate) swept: AtomicU64,
     pub(crate) log_lines_lost: AtomicU64,
+    /// Ranges in answers to GETs that asked for several.
+    pub(crate) ranges_sent: AtomicU64,
     connections: OnceLock<Box<dyn Fn() -> Occupancy + Send + Sync>>,
     fireflies: OnceLock<Box<dyn Fn() -> Sent + Send + Sync>>,
     /// What was read again, and the end of the certificate.
@@ -235,6 +237,11 @@ impl Metrics {
                 "weir_storage_swept_total",
                 "leftovers of an earlier life found at start",
                 &self.swept,
+            ),
+            (
+                "weir_storage_ranges_sent_total",
+                "ranges in answers to GETs that asked for several",
+                &self.ranges_sent,
             ),
             (
                 "weir_storage_log_lines_lost_total",

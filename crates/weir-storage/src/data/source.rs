@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
-use weir_http::{Direct, WINDOW, body::Cause};
+use weir_http::{Direct, WINDOW, body::Cause, multipart::Multipart};
 use weir_units::{Algorithm, Checksums, Hasher};
 
 use super::{
@@ -224,10 +224,19 @@ pub(crate) struct FileBody<W> {
     cold: bool,
     direct: Option<Direct>,
     first: Option<Bytes>,
+    /// Ranges that follow.
+    more: Option<More>,
     hasher: Option<Hasher>,
     moved: Arc<AtomicU64>,
     begun: bool,
     watch: W,
+}
+
+/// The ranges of a multipart answer that are still to come.
+struct More {
+    multipart: Multipart,
+    /// The range that comes next.
+    at: usize,
 }
 
 /// A block, the hasher that has seen it, and whether the disk was waited for.
@@ -265,11 +274,33 @@ impl<W: Watch> FileBody<W> {
             cold: false,
             direct: None,
             first,
+            more: None,
             hasher,
             moved,
             begun: false,
             watch,
         }
+    }
+
+    /// Several ranges, each behind its lines. `part` of [`FileBody::new`] was empty.
+    pub(crate) fn with_parts(mut self, multipart: Multipart) -> Self {
+        self.left = multipart.length();
+        self.more = Some(More { multipart, at: 0 });
+        self
+    }
+
+    /// The lines that come next, if the range before them has been sent; then that range is begun.
+    fn lines(&mut self) -> Option<Bytes> {
+        if self.next < self.end || self.ahead.is_some() || self.first.is_some() {
+            return None;
+        }
+        let more = self.more.as_mut()?;
+        let Some(part) = more.multipart.parts().get(more.at).copied() else {
+            return Some(more.multipart.end());
+        };
+        more.at += 1;
+        (self.next, self.end) = (part.first, part.last + 1);
+        Some(more.multipart.before(part))
     }
 
     /// Has the kernel send what it can by itself, on the connection that gave this.
@@ -324,12 +355,18 @@ impl<W: Watch> FileBody<W> {
     }
 
     fn hand_over(&mut self, block: Bytes) -> Frame<Bytes> {
+        let of_file = block.len() as u64;
+        self.hand_over_counted(block, of_file)
+    }
+
+    /// Hands over a block, so many bytes of which are the file's: lines between ranges are not.
+    fn hand_over_counted(&mut self, block: Bytes, of_file: u64) -> Frame<Bytes> {
         if !std::mem::replace(&mut self.begun, true) {
             self.watch.begins();
         }
         self.left -= block.len() as u64;
-        self.outflow.moved(block.len() as u64);
-        self.moved.fetch_add(block.len() as u64, Ordering::Relaxed);
+        self.outflow.moved(of_file);
+        self.moved.fetch_add(of_file, Ordering::Relaxed);
         if self.left == 0 {
             let checksums = self.hasher.take().map(Hasher::finish);
             self.watch.completed(checksums);
@@ -351,6 +388,9 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
         ready!(self.outflow.poll_bandwidth(cx));
         if let Some(block) = self.first.take() {
             return Poll::Ready(Some(Ok(self.hand_over(block))));
+        }
+        if let Some(lines) = self.lines() {
+            return Poll::Ready(Some(Ok(self.hand_over_counted(lines, 0))));
         }
         if self.ahead.is_none() {
             if let Some(stand_in) = self.sent_by_the_kernel() {

@@ -6,7 +6,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use weir_auth::{Operation, StoragePath};
-use weir_http::{Body, body};
+use weir_http::{
+    Body, body,
+    multipart::Multipart,
+    range::{self, ByteRange, Requested},
+};
 use weir_units::{Algorithm, Checksum, Checksums};
 
 use super::{ALLOW, has_body, status};
@@ -19,7 +23,6 @@ use crate::{
     digest::{self, Wanted},
     exchange::Exchange,
     metrics::Kind,
-    range::{self, ByteRange, Requested},
     refusal::Refusal,
     service::{Call, check_kind},
 };
@@ -66,12 +69,24 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
             .collect(),
         Some(wanted) => checksums(call, &area, &found, wanted, reading).await?,
     };
-    let mut response = match found.asked {
-        Requested::Part(part) if reading => partial(part, found.meta.size),
+    let multipart = match &found.asked {
+        Requested::Parts(parts) => {
+            let boundary = uuid::Uuid::new_v4().simple().to_string();
+            Some(Multipart::new(parts.clone(), found.meta.size, boundary))
+        }
+        _ => None,
+    };
+    let mut response = match &found.asked {
+        Requested::Part(part) if reading => partial(*part, found.meta.size),
+        Requested::Parts(_) if reading => status(StatusCode::PARTIAL_CONTENT),
         Requested::Unsatisfiable if reading => return Err(unsatisfiable(found.meta.size)),
         _ => Response::new(body::empty()),
     };
     describe(&mut response, &found.meta);
+    if let Some(multipart) = &multipart {
+        let value = HeaderValue::try_from(multipart.content_type()).expect("a boundary is valid in headers");
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
     let dialect = wanted.unwrap_or_else(|| Wanted {
         algorithms: area.algorithms.clone(),
         modern: false,
@@ -80,11 +95,12 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         dialect.answer(&digests, response.headers_mut());
     }
     let part = found.part();
+    let length = multipart.as_ref().map_or(part.end - part.start, Multipart::length);
     response
         .headers_mut()
-        .insert(header::CONTENT_LENGTH, HeaderValue::from(part.end - part.start));
+        .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     if let Some((place, outflow)) = sending {
-        send(call, &area, found, part, outflow, &mut response);
+        send(call, &area, found, (part, multipart), outflow, &mut response);
         call.info.until_sent.keep(place);
     }
     Ok(response)
@@ -100,10 +116,11 @@ struct FoundFile {
 }
 
 impl FoundFile {
-    /// The bytes that will be sent.
+    /// The bytes that will be sent; none of several ranges, each of which is begun by itself.
     fn part(&self) -> Range<u64> {
-        match self.asked {
+        match &self.asked {
             Requested::Part(range) => range.first..range.last + 1,
+            Requested::Parts(_) => 0..0,
             _ => 0..self.meta.size,
         }
     }
@@ -288,7 +305,7 @@ fn send(
     call: &mut Call,
     area: &Arc<Area>,
     found: FoundFile,
-    part: Range<u64>,
+    (part, multipart): (Range<u64>, Option<Multipart>),
     outflow: Outflow,
     response: &mut Response<Body>,
 ) {
@@ -296,7 +313,7 @@ fn send(
     let exchange = call.exchange.take().expect("GET takes it here, once");
     exchange.answered(response.status());
     exchange.first_byte(Instant::now());
-    if part.is_empty() {
+    if part.is_empty() && multipart.is_none() {
         exchange.complete(Checksums::default());
         return;
     }
@@ -313,7 +330,14 @@ fn send(
         reader: found.reader.clone(),
     };
     let pool = call.endpoint.blocks.clone();
+    if let Some(multipart) = &multipart {
+        watch.exchange.sends_ranges(multipart.parts().len());
+    }
     let body = FileBody::new(found.reader, pool, outflow, part, found.first, algorithms, moved, watch);
+    let body = match multipart {
+        Some(multipart) => body.with_parts(multipart),
+        None => body,
+    };
     *response.body_mut() = body.sent_by(call.direct()).boxed_unsync();
 }
 

@@ -12,8 +12,8 @@ use futures_util::{StreamExt as _, future::join_all, stream};
 use http::{Request, Response, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use weir_http::range::{self, Requested};
 use weir_http::{Body, body};
-use weir_storage::range::{self, Requested};
 use weir_units::Bytes;
 
 use super::lab::{Endpoint, Lab, noise, pieces};

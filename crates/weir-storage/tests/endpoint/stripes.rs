@@ -10,11 +10,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use weir_http::range::{self, Requested};
 use weir_http::{Body, RunningServer, body};
-use weir_storage::{
-    marker::{Marker, MarkerParser, Said},
-    range::{self, Requested},
-};
+use weir_storage::marker::{Marker, MarkerParser, Said};
 use weir_units::Algorithm;
 
 use super::lab::{Answer, Lab, digest, noise, pieces};

@@ -1,6 +1,7 @@
 //! What every parser at the door must survive, and hold to, for any input. Shared by the fuzz targets and the corpus test.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use weir_http::range::{self, Requested};
 use weir_network::firefly::Tag;
 use weir_storage::{
     backend::Meta,
@@ -8,7 +9,6 @@ use weir_storage::{
     dav::{self, Unchanged},
     digest,
     marker::{MarkerParser, Said},
-    range::{self, Requested},
     token_request::{TokenRequest, parse_form, parse_macaroon},
 };
 
@@ -19,10 +19,16 @@ pub(crate) fn range(data: &[u8]) {
     };
     let size = u64::from_le_bytes(*size);
     let Ok(text) = std::str::from_utf8(text) else { return };
-    if let Requested::Part(part) = range::parse(text, size) {
-        assert!(part.first <= part.last && part.last < size);
-        assert!(part.length() <= size);
-    }
+    let parts = match range::parse(text, size) {
+        Requested::Part(part) => vec![part],
+        Requested::Parts(parts) => {
+            assert!(parts.len() > 1 && parts.len() <= text.len());
+            parts
+        }
+        Requested::Whole | Requested::Unsatisfiable => return,
+    };
+    assert!(parts.iter().all(|part| part.first <= part.last && part.last < size));
+    assert!(parts.iter().map(|part| u128::from(part.length())).sum::<u128>() <= u128::from(size));
 }
 
 /// The body of a COPY's answer: pieces of any size must say the same.
