@@ -176,6 +176,27 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     crate::redact(&text)
 }
 
+/// What a peer says (a reason, a body, a header, a name), made fit for terminals, logs and tables: without secrets, on one line, at most 500
+/// characters. Control characters would move a terminal's cursor or end a line of a log; those that turn the direction of writing would
+/// show another text than there is.
+pub fn peer_text(said: impl AsRef<[u8]>) -> String {
+    let text = String::from_utf8_lossy(said.as_ref());
+    let shown = |character: char| match character {
+        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => ' ',
+        other if other.is_control() => ' ',
+        other => other,
+    };
+    let clean = text.trim().chars().map(shown).collect::<String>();
+    let words = crate::redact(clean.trim());
+    match words.char_indices().nth(PEER_TEXT_MAX) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+/// The most characters of what a peer says.
+const PEER_TEXT_MAX: usize = 500;
+
 /// A text without control characters, at most 1000 bytes long: programs of the field, such as davix, read lines of 1024.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(1000));
@@ -204,4 +225,25 @@ pub(crate) fn printable_within(text: &str, length: usize) -> String {
         clean.push_str("...");
     }
     crate::redact(&clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A storage's words would colour the terminal of whoever reads them, end a line of a log, or show another text than there is.
+    #[test]
+    fn what_a_peer_says_moves_no_cursor() {
+        let said = peer_text("  \u{1b}[31mRED \u{1b}]0;title\u{7}\r\nnext\u{9b}x\u{202e}gnp.exe\0 ");
+        assert!(!said.chars().any(|c| c.is_control() || c == '\u{202e}'), "{said:?}");
+        assert!(
+            said.contains("RED") && said.contains("title") && said.contains("next") && !said.starts_with(' '),
+            "{said:?}"
+        );
+        assert_eq!(peer_text(b"\xff\xfeok"), "\u{fffd}\u{fffd}ok");
+        let long = peer_text("é".repeat(10_000));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (501, true));
+        assert!(!peer_text("Authorization: Bearer abcdefgh.ijklmnop.qrstuvwx").contains("ijklmnop"));
+        assert_eq!(peer_text("größer als 1\u{a0}GB"), "größer als 1\u{a0}GB");
+    }
 }

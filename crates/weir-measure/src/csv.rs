@@ -28,9 +28,17 @@ impl<'w> Line<'w> {
         self.to.write_all(separator.as_bytes())
     }
 
-    /// A text; one with comma, quote or line break is quoted.
+    /// A text; one with comma, quote or line break is quoted. One that a spreadsheet would take for a formula has an apostrophe before it
+    /// (OWASP, CSV injection), which [`unguarded`] takes off.
     pub(crate) fn text(&mut self, field: &str) -> io::Result<&mut Self> {
         self.separate()?;
+        let guarded;
+        let field = if begins_formula(field) {
+            guarded = format!("'{field}");
+            &guarded
+        } else {
+            field
+        };
         if field.contains([',', '"', '\n', '\r']) {
             write!(self.to, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
@@ -67,6 +75,18 @@ impl<'w> Line<'w> {
     }
 }
 
+fn begins_formula(field: &str) -> bool {
+    field.starts_with(['=', '+', '-', '@', '\t', '\r'])
+}
+
+/// A field as it was before [`Line::text`].
+pub(crate) fn unguarded(field: &str) -> &str {
+    field
+        .strip_prefix('\'')
+        .filter(|rest| begins_formula(rest))
+        .unwrap_or(field)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
@@ -90,5 +110,25 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "a,\"b,c\",\"say \"\"no\"\"\",,7,1.250000,\n"
         );
+    }
+
+    #[test]
+    fn no_field_is_a_formula() {
+        // Wrong: a storage's error text runs in the spreadsheet of whoever opens the table.
+        for (field, written) in [
+            ("=1+1", "'=1+1\n"),
+            ("@SUM(A1)", "'@SUM(A1)\n"),
+            ("-x,y", "\"'-x,y\"\n"),
+            ("+1", "'+1\n"),
+            ("it's", "it's\n"),
+            ("'quoted'", "'quoted'\n"),
+        ] {
+            let mut text = Vec::new();
+            let mut line = Line::new(&mut text);
+            line.text(field).unwrap().end().unwrap();
+            assert_eq!(String::from_utf8(text.clone()).unwrap(), written);
+            let read = written.trim().trim_matches('"');
+            assert_eq!(unguarded(read), field);
+        }
     }
 }

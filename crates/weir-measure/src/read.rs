@@ -116,7 +116,8 @@ impl Fields<'_> {
     /// The text of a column.
     pub(crate) fn text(&self, column: &str) -> &str {
         let at = self.columns.iter().position(|name| *name == column);
-        at.and_then(|at| self.record.get(at)).unwrap_or_default()
+        let field = at.and_then(|at| self.record.get(at)).unwrap_or_default();
+        crate::csv::unguarded(field)
     }
 
     /// The text of a column, unless it is empty.

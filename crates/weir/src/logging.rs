@@ -132,6 +132,11 @@ impl<'a> MakeWriter<'a> for Redacting {
     }
 }
 
+/// A line of a log file: whoever prints the file has no terminal commands from it.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), " ")
+}
+
 /// Collects one event and writes it, redacted, when the event ends.
 struct RedactingWriter {
     sink: Sink,
@@ -158,9 +163,9 @@ impl Write for RedactingWriter {
                 }
                 None => io::stderr().lock().write_all(text.as_bytes()),
             },
-            Sink::File(file) => (&**file).write_all(text.as_bytes()),
+            Sink::File(file) => (&**file).write_all(plain(&text).as_bytes()),
             Sink::RunLog => match &mut *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) {
-                Some(file) => file.write_all(text.as_bytes()),
+                Some(file) => file.write_all(plain(&text).as_bytes()),
                 None => Ok(()),
             },
         }

@@ -194,13 +194,8 @@ fn said(answer: &[u8]) -> String {
         #[serde(alias = "http_message")]
         message: String,
     }
-    let text = match serde_json::from_slice::<Body>(answer) {
-        Ok(body) => body.message,
-        Err(_) => String::from_utf8_lossy(answer)
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-    };
-    weir_auth::redact(text.trim()).chars().take(500).collect()
+    match serde_json::from_slice::<Body>(answer) {
+        Ok(body) => weir_auth::peer_text(body.message),
+        Err(_) => weir_auth::peer_text(answer.split(|byte| *byte == b'\n').next().unwrap_or_default()),
+    }
 }

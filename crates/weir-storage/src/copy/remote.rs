@@ -294,10 +294,5 @@ async fn said(response: Response<Incoming>) -> String {
     )
     .await;
     let bytes = read.ok().and_then(Result::ok).unwrap_or_default();
-    String::from_utf8_lossy(&bytes)
-        .chars()
-        .take(300)
-        .collect::<String>()
-        .trim()
-        .to_owned()
+    weir_auth::peer_text(&bytes)
 }

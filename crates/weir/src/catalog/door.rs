@@ -100,7 +100,7 @@ impl Door {
             return Ok(text);
         }
         let told = serde_json::from_str::<Value>(&text).unwrap_or_default();
-        let message = told["ExceptionMessage"].as_str().unwrap_or(text.trim()).to_owned();
+        let message = weir_auth::peer_text(told["ExceptionMessage"].as_str().unwrap_or(&text));
         Err(refused(status, anyhow!("{} answered {status}: {message}", self.url)))
     }
 
