@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use weir_measure::files::{FileRow, Happened};
 use weir_measure::{Failure, State};
 use weir_units::Bytes;
-use weir_world::{ErrorClass, Party};
+use weir_world::Party;
 
 use crate::audit::Keep;
 use crate::clock::Clock;
@@ -254,10 +254,13 @@ impl<D: InjectionDoor> Engine<D> {
                 },
             );
         }
-        if let Some(reason) = self.sources.refused(ends.source) {
+        if let Some(refused) = self.sources.refused(ends.source) {
             let failure = Failure {
-                class: ErrorClass::NotFound,
-                message: format!("not submitted: {} has no source files: {reason}", source_door.name),
+                class: refused.class,
+                message: format!(
+                    "not submitted: {} has no source files: {}",
+                    source_door.name, refused.reason
+                ),
                 party: Some(Party::Source),
                 phase: None,
                 remedy: Some("let the run write its source files there, or leave its links out".to_owned()),

@@ -168,14 +168,7 @@ impl InjectionError {
             Self::Busy { .. } => ErrorClass::Overload,
             Self::Unreachable { .. } => ErrorClass::Network,
             Self::Token { .. } => ErrorClass::Token,
-            Self::Refused { status, .. } => match status.as_u16() {
-                401 => ErrorClass::Token,
-                403 => ErrorClass::Permission,
-                404 => ErrorClass::NotFound,
-                409 => ErrorClass::Exists,
-                429 | 503 => ErrorClass::Overload,
-                _ => ErrorClass::Protocol,
-            },
+            Self::Refused { status, message, .. } => ErrorClass::of_status(status.as_u16(), message),
         }
     }
 }

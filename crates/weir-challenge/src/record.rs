@@ -113,7 +113,10 @@ impl Record {
         self.bytes_moved = observed.bytes_moved.filter(|bytes| *bytes > 0).unwrap_or(whole);
         if !observed.reason.is_empty() || observed.class.is_some() {
             self.failure = Some(Failure {
-                class: observed.class.unwrap_or_else(|| class_of(&observed.reason)),
+                class: observed
+                    .class
+                    .or_else(|| ErrorClass::of_text(&observed.reason))
+                    .unwrap_or(ErrorClass::Internal),
                 message: observed.reason,
                 party: observed.party,
                 phase: observed.failed_in,
@@ -172,34 +175,6 @@ impl Record {
     }
 }
 
-/// Finds the class of an error whose service does not name one, by the words that FTS and gfal2 use.
-fn class_of(reason: &str) -> ErrorClass {
-    let reason = reason.to_ascii_lowercase();
-    let words: [(&str, ErrorClass); 17] = [
-        ("checksum", ErrorClass::Checksum),
-        ("file size mismatch", ErrorClass::Size),
-        ("no such file", ErrorClass::NotFound),
-        ("not found", ErrorClass::NotFound),
-        ("file exists", ErrorClass::Exists),
-        ("destination file exists", ErrorClass::Exists),
-        ("no free space", ErrorClass::NoSpace),
-        ("no space left", ErrorClass::NoSpace),
-        ("quota", ErrorClass::NoSpace),
-        ("read-only", ErrorClass::ReadOnly),
-        ("token", ErrorClass::Token),
-        ("permission denied", ErrorClass::Permission),
-        ("forbidden", ErrorClass::Permission),
-        ("certificate", ErrorClass::Tls),
-        ("ssl", ErrorClass::Tls),
-        ("timed out", ErrorClass::Timeout),
-        ("performance marker", ErrorClass::Stall),
-    ];
-    words
-        .into_iter()
-        .find(|(word, _)| reason.contains(word))
-        .map_or(ErrorClass::Internal, |(_, class)| class)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,7 +198,11 @@ mod tests {
             ),
             ("TRANSFER [70] something else", ErrorClass::Internal),
         ] {
-            assert_eq!(class_of(reason), class, "{reason}");
+            assert_eq!(
+                ErrorClass::of_text(reason).unwrap_or(ErrorClass::Internal),
+                class,
+                "{reason}"
+            );
         }
     }
 }

@@ -295,11 +295,9 @@ impl RunTask<'_> {
         sources
             .upload(&doors, self.plan.seed, &made, self.progress, &self.stop.soft)
             .await;
-        for (door, reason) in sources.all_refused() {
-            let text = format!(
-                "{} has no source files, so its links out fail: {reason}",
-                doors[*door].name
-            );
+        for (door, refused) in sources.all_refused() {
+            let (name, reason) = (&doors[*door].name, &refused.reason);
+            let text = format!("{name} has no source files, so its links out fail: {reason}");
             self.folder.log(&text);
             self.progress.show(&Update::Note { text: text.clone() });
             measurement.with(|measurement| measurement.event(Event { t_s: 0.0, text }));

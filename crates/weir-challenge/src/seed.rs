@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use weir_measure::files::{FileRow, Happened};
 use weir_units::{Algorithm, Checksum, Checksums};
+use weir_world::ErrorClass;
 
 use crate::made::MadeFiles;
 use crate::progress::{Progress, Seeding, Update};
@@ -44,13 +45,22 @@ impl SourceFile {
     }
 }
 
+/// Why a door has no source files.
+#[derive(Debug, Clone)]
+pub(crate) struct NoSources {
+    /// The class of what went wrong when they were written.
+    pub(crate) class: ErrorClass,
+    /// The same for people.
+    pub(crate) reason: String,
+}
+
 /// The source files of a run: one per door, size and variant, whatever links and workloads share it.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     files: Vec<SourceFile>,
     index: BTreeMap<(usize, u64, u32), usize>,
     /// Doors that would not have their files, with the reason.
-    refused: BTreeMap<usize, String>,
+    refused: BTreeMap<usize, NoSources>,
 }
 
 impl Sources {
@@ -81,12 +91,12 @@ impl Sources {
     }
 
     /// Returns why a door has no source files, if it would not have them: its links cannot be used, the rest goes on.
-    pub(crate) fn refused(&self, door: usize) -> Option<&str> {
-        self.refused.get(&door).map(String::as_str)
+    pub(crate) fn refused(&self, door: usize) -> Option<&NoSources> {
+        self.refused.get(&door)
     }
 
     /// Returns all of them, by door.
-    pub(crate) fn all_refused(&self) -> &BTreeMap<usize, String> {
+    pub(crate) fn all_refused(&self) -> &BTreeMap<usize, NoSources> {
         &self.refused
     }
 
@@ -140,9 +150,10 @@ impl Sources {
                     file.checksums = checksums;
                 }
                 Some(Err(error)) => {
-                    self.refused
-                        .entry(file.door)
-                        .or_insert_with(|| weir_auth::redact(&weir_auth::error_chain(&error)));
+                    self.refused.entry(file.door).or_insert_with(|| NoSources {
+                        class: error.class(),
+                        reason: weir_auth::redact(&weir_auth::error_chain(&error)),
+                    });
                 }
             }
         }

@@ -16,6 +16,7 @@ use weir_auth::Secret;
 use weir_auth::client::{TokenError, TokenSource};
 use weir_http::{Client, body};
 use weir_units::{Checksums, Hasher};
+use weir_world::ErrorClass;
 
 use sending::Call;
 
@@ -92,6 +93,17 @@ pub(crate) enum StorageError {
         /// Its first line, secrets removed.
         message: String,
     },
+}
+
+impl StorageError {
+    /// The class of transfers that this keeps from being submitted.
+    pub(crate) fn class(&self) -> ErrorClass {
+        match self {
+            Self::Token { .. } => ErrorClass::Token,
+            Self::Exchange { .. } => ErrorClass::Network,
+            Self::Refused { status, message, .. } => ErrorClass::of_status(status.as_u16(), message),
+        }
+    }
 }
 
 /// Bytes of transfers that a storage counted.

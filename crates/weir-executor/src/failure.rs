@@ -3,7 +3,10 @@
 use http::StatusCode;
 use weir_http::ClientError;
 use weir_units::Bytes;
-use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
+use weir_world::{
+    ErrorClass, Failure, Party, Phase, Retry,
+    class::{says, without_urls},
+};
 
 /// Who failed and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Scene {
 
     /// A failure from an HTTP status and the text that came with it.
     pub(crate) fn status(self, what: &str, status: StatusCode, text: &str) -> Failure {
-        let class = class_of_status(status, text);
+        let class = ErrorClass::of_status(status.as_u16(), text);
         let text = text.trim();
         let colon = if text.is_empty() { "" } else { ": " };
         let mut failure = self.fail(class, format!("{what}: HTTP {status}{colon}{text}"));
@@ -87,114 +90,6 @@ fn is_revoked(text: &str) -> bool {
     says(text, &["peer certificate: revoked", "certificate revoked"])
 }
 
-/// Status to class.
-///
-/// | status | class |
-/// |---|---|
-/// | 401 | token |
-/// | 403 | permission, read-only if the text says so |
-/// | 404 410 | not-found |
-/// | 405 501 and what is not here | protocol |
-/// | 408 504 | timeout |
-/// | 409 423 425 429 503 | overload: busy, come again |
-/// | 412 | exists |
-/// | 413 507 | no-space |
-pub(crate) fn class_of_status(status: StatusCode, text: &str) -> ErrorClass {
-    match status.as_u16() {
-        401 => ErrorClass::Token,
-        403 if says(text, &["read-only", "read only", "readonly"]) => ErrorClass::ReadOnly,
-        403 => ErrorClass::Permission,
-        404 | 410 => ErrorClass::NotFound,
-        408 | 504 => ErrorClass::Timeout,
-        409 | 423 | 425 | 429 | 503 => ErrorClass::Overload,
-        412 => ErrorClass::Exists,
-        413 | 507 => ErrorClass::NoSpace,
-        _ => class_of_text(text).unwrap_or(ErrorClass::Protocol),
-    }
-}
-
-/// Class from the words of a failure line. Storages write these for people; the words are those of Weir, XRootD, StoRM,
-/// dCache and EOS. URLs in it say nothing: a port or a file name may look like a status.
-pub(crate) fn class_of_text(text: &str) -> Option<ErrorClass> {
-    let text = without_urls(text);
-    const WORDS: &[(&[&str], ErrorClass)] = &[
-        (&["checksum", "digest mismatch"], ErrorClass::Checksum),
-        (
-            &[
-                "no space",
-                "quota",
-                "disk full",
-                "507",
-                "insufficient storage",
-                "enospc",
-            ],
-            ErrorClass::NoSpace,
-        ),
-        (&["read-only", "read only file system", "erofs"], ErrorClass::ReadOnly),
-        (
-            &["404", "not found", "no such file", "does not exist", "enoent"],
-            ErrorClass::NotFound,
-        ),
-        (
-            &[
-                "401",
-                "unauthorized",
-                "token expired",
-                "invalid token",
-                "token is expired",
-            ],
-            ErrorClass::Token,
-        ),
-        (
-            &[
-                "403",
-                "forbidden",
-                "permission denied",
-                "not permitted",
-                "access denied",
-                "eacces",
-            ],
-            ErrorClass::Permission,
-        ),
-        (&["412", "file exists", "already exists", "eexist"], ErrorClass::Exists),
-        (
-            &["429", "503", "too many", "overload", "busy", "locked", "409", "423"],
-            ErrorClass::Overload,
-        ),
-        (&["stall", "low speed", "too slow"], ErrorClass::Stall),
-        (&["timed out", "timeout", "time-out"], ErrorClass::Timeout),
-        (&["certificate", "tls", "ssl", "handshake"], ErrorClass::Tls),
-        (
-            &[
-                "size mismatch",
-                "content-length",
-                "bytes of",
-                "short read",
-                "unexpected eof",
-                "truncated",
-            ],
-            ErrorClass::Size,
-        ),
-        (
-            &[
-                "connect",
-                "resolve",
-                "unreachable",
-                "reset",
-                "broken pipe",
-                "network",
-                "host",
-                "closed",
-            ],
-            ErrorClass::Network,
-        ),
-    ];
-    WORDS
-        .iter()
-        .find(|(words, _)| says(&text, words))
-        .map(|(_, class)| *class)
-}
-
 /// Reads a failure line of a Weir storage, `class (party during phase): message`: it knows better than its words tell.
 pub(crate) fn told_by_weir(text: &str) -> Option<(ErrorClass, Scene)> {
     let (head, _) = text.split_once("): ")?;
@@ -202,25 +97,6 @@ pub(crate) fn told_by_weir(text: &str) -> Option<(ErrorClass, Scene)> {
     let (party, phase) = rest.split_once(" during ")?;
     let scene = Scene::new(Party::parse(party)?, Phase::parse(phase)?);
     Some((ErrorClass::parse(class)?, scene))
-}
-
-/// The text without its words that hold a URL.
-pub(crate) fn without_urls(text: &str) -> String {
-    let words = text.split_whitespace().filter(|word| !word.contains("://"));
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a text holds any of these, which are in lower case. Numbers count only as words of their own.
-pub(crate) fn says(text: &str, words: &[&str]) -> bool {
-    let text = text.to_ascii_lowercase();
-    let number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-    let alone = |word: &str| {
-        text.split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|part| part == word)
-    };
-    words
-        .iter()
-        .any(|word| if number(word) { alone(word) } else { text.contains(word) })
 }
 
 /// What a class asks of whom, and whether time helps.
@@ -344,7 +220,7 @@ mod tests {
     }
 
     fn by_text(text: &str, class: Option<ErrorClass>) {
-        assert_eq!(class_of_text(text), class, "{text}");
+        assert_eq!(ErrorClass::of_text(text), class, "{text}");
     }
 
     #[test]

@@ -332,7 +332,7 @@ const EXISTS: &str = "Destination file exists and overwrite is not enabled";
 /// The message of a failure, with [`EXISTS`] where a storage said so in its own words.
 fn in_words_of_fts3(failure: &Failure) -> String {
     let message = &failure.message;
-    let is_file = failure.class == ErrorClass::Exists && !super::failure::says(message, &["directory", "eisdir"]);
+    let is_file = failure.class == ErrorClass::Exists && !weir_world::class::says(message, &["directory", "eisdir"]);
     if is_file && !message.contains(EXISTS) {
         return format!("{EXISTS}; {message}");
     }

@@ -7,11 +7,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
-use weir_world::{CopyMode, ErrorClass, Failure, Party, Phase, Retry};
+use weir_world::{
+    CopyMode, ErrorClass, Failure, Party, Phase, Retry,
+    class::{says, without_urls},
+};
 
 use super::{
     attempt::Attempt,
-    failure::{Scene, class_of_text, says, told_by_weir, without_urls},
+    failure::{Scene, told_by_weir},
     markers::{Markers, Told},
     wire::{Forward, Side, Trouble, send_watched, text_of},
 };
@@ -274,7 +277,7 @@ fn cut_off(attempt: &Attempt<'_>, scene: Scene, said: &str) -> Failure {
 /// A failure line. It blames the passive party if it speaks of the remote side.
 fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> Refused {
     let (class, scene) = told_by_weir(text).unwrap_or_else(|| {
-        let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
+        let class = ErrorClass::of_text(text).unwrap_or(ErrorClass::Protocol);
         let blamed = blame(&without_urls(text), active.party, class);
         let side = if blamed == passive.party { passive } else { active };
         (class, side.scene(Phase::Transfer))
@@ -401,7 +404,7 @@ mod tests {
     }
 
     fn blames(text: &str, active: Party, expected: Party) {
-        let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
+        let class = ErrorClass::of_text(text).unwrap_or(ErrorClass::Protocol);
         assert_eq!(blame(text, active, class), expected, "{text}");
     }
 

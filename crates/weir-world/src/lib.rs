@@ -56,6 +56,7 @@
 //! assert!(matches!(effects[..], [Effect::Persist(Seq(1), 7)]));
 //! ```
 
+pub mod class;
 mod ids;
 mod outcome;
 mod seam;

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_world::Party;
+use weir_world::{ErrorClass, Party};
 
 use super::*;
 use crate::append::AppendFile;

@@ -3,11 +3,7 @@
 use http::StatusCode;
 use weir_world::{ErrorClass, Failure};
 
-use crate::{
-    failure::{class_of_status, class_of_text, scrub},
-    hide,
-    surl::Surl,
-};
+use crate::{failure::scrub, hide, surl::Surl};
 
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +68,7 @@ impl Refused {
 
     /// An answer with a status that is none of success.
     pub(super) fn status(what: &str, status: StatusCode, text: &str) -> Self {
-        let obstacle = Obstacle::of(class_of_status(status, text));
+        let obstacle = Obstacle::of(ErrorClass::of_status(status.as_u16(), text));
         let text = text.trim();
         let colon = if text.is_empty() { "" } else { ": " };
         Self::new(obstacle, format!("{what}: HTTP {status}{colon}{text}"))
@@ -89,7 +85,7 @@ impl Refused {
 /// 409 is a missing parent (RFC 4918 sections 9.3.1 and 9.9.4), unless the storage says that something is there.
 pub(super) fn conflict(what: &str, status: StatusCode, text: &str, missing: &str) -> Refused {
     let mut refused = Refused::status(what, status, text);
-    if class_of_text(text) == Some(ErrorClass::Exists) {
+    if ErrorClass::of_text(text) == Some(ErrorClass::Exists) {
         refused.obstacle = Obstacle::Taken;
     } else if status == StatusCode::CONFLICT {
         refused.obstacle = Obstacle::Missing;

@@ -20,7 +20,7 @@ use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
 use super::client::{Staged, Tape, TapeClient, Wanted};
-use crate::failure::{Scene, advice, class_of_text};
+use crate::failure::{Scene, advice};
 
 /// For so long a request waits for company.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -290,7 +290,7 @@ fn fail(asks: impl Iterator<Item = Ask>, failure: &Failure) {
 /// What the tape system says of one file.
 pub(super) fn failed(path: &str, text: &str) -> Failure {
     let scene = Scene::new(Party::Source, Phase::Preparation);
-    let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
+    let class = ErrorClass::of_text(text).unwrap_or(ErrorClass::Protocol);
     let mut failure = scene.fail(class, format!("{path} could not be brought online: {text}"));
     failure.retry = match class {
         ErrorClass::NotFound | ErrorClass::Permission => advice(class, Party::Source).1,

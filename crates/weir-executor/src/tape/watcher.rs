@@ -13,7 +13,7 @@ use tokio::{
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
 use super::client::{Locality, Tape, TapeClient, plain};
-use crate::failure::{Scene, class_of_text};
+use crate::failure::Scene;
 
 /// For so long a look waits for company.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -148,7 +148,7 @@ fn verdict(path: &str, locality: &Locality) -> Option<Result<(), Failure>> {
         }
         Ok(_) => None,
         Err(error) => {
-            let class = class_of_text(error).unwrap_or(ErrorClass::Protocol);
+            let class = ErrorClass::of_text(error).unwrap_or(ErrorClass::Protocol);
             let mut failure = scene.fail(
                 class,
                 format!("{path} could not be watched until it is on tape: {error}"),

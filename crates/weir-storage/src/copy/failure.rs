@@ -65,17 +65,7 @@ impl CopyFailure {
 
     /// The other side's answer was no success.
     pub(super) fn answered(party: Party, phase: Phase, status: StatusCode, what: &str, said: &str) -> Self {
-        let class = match status.as_u16() {
-            403 if said.contains("read-only") => ErrorClass::ReadOnly,
-            401 => ErrorClass::Token,
-            403 => ErrorClass::Permission,
-            404 | 410 => ErrorClass::NotFound,
-            412 => ErrorClass::Exists,
-            413 | 507 => ErrorClass::NoSpace,
-            408 | 504 => ErrorClass::Timeout,
-            423 | 429 | 503 => ErrorClass::Overload,
-            _ => ErrorClass::Protocol,
-        };
+        let class = ErrorClass::of_status(status.as_u16(), said);
         let said = if said.is_empty() {
             String::new()
         } else {
