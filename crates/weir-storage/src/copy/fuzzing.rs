@@ -19,6 +19,7 @@ pub fn redirects(data: &[u8]) {
     let authority = to.authority().unwrap().as_str();
     assert!(!authority.is_empty() && !authority.contains('@'), "{to}");
     assert!(to.to_string().parse::<Uri>().is_ok_and(|again| again == to), "{to}");
+    let location = location.trim_matches([' ', '\t']);
     let scheme = location.split_once("://").map(|(scheme, _)| scheme);
     if scheme.is_none_or(|scheme| scheme.contains(['/', '?', '#', '%'])) && !location.starts_with("//") {
         assert_eq!(to.authority(), from.authority(), "{location}");

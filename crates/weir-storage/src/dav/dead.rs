@@ -115,6 +115,26 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_read_again_is_not_taken() {
+        let text = |declared: &str| {
+            format!(
+                "<D:propertyupdate xmlns:D=\"DAV:\" {declared}><D:set><D:prop><W:p xmlns:W=\"urn:w\"/></D:prop></D:set></D:propertyupdate>"
+            )
+        };
+        assert!(parse_update(text("xmlns:good=\"urn:z\"").as_bytes()).is_ok());
+        for bad in [
+            "xmlns:G\u{3}\u{0}DZ=\"urn:z\"",
+            "xmlns:1=\"urn:z\"",
+            "a\u{1}=\"b\"",
+            "xmlns:a:b=\"urn:z\"",
+        ] {
+            assert!(parse_update(text(bad).as_bytes()).is_err(), "{bad:?}");
+        }
+        // Kept by an earlier version: the file has no such properties, and its folder can be listed.
+        assert_eq!(from_text("<D:propertyupdate xmlns:D=\"DAV:\" xmlns:\u{3}=\"u\"/>"), []);
+    }
+
+    #[test]
     fn only_names_that_nobody_owns_may_be_set() {
         for (namespace, name, expected) in [
             ("urn:z", "a", true),

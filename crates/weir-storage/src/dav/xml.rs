@@ -55,7 +55,7 @@ pub(super) fn walk(body: &[u8], visitor: &mut impl Visit) -> Result<(), Malforme
         match event {
             Event::Start(element) => {
                 let namespace = bound(&namespace)?;
-                check_declarations(&element)?;
+                check_names(&element)?;
                 let name = element.local_name();
                 let tag = Tag {
                     reader: &reader,
@@ -216,11 +216,14 @@ fn bound(namespace: &ResolveResult<'_>) -> Result<String, Malformed> {
     }
 }
 
-/// Namespaces in XML 1.0 section 2.2: a prefix cannot be bound to nothing.
-fn check_declarations(element: &BytesStart<'_>) -> Result<(), Malformed> {
+/// Names of elements, attributes and prefixes are names (XML 1.0 section 2.3), and a prefix is bound to something (Namespaces section 2.2): what
+/// is kept of a document must be one again.
+fn check_names(element: &BytesStart<'_>) -> Result<(), Malformed> {
+    qualified(utf8(element.name().as_ref())?)?;
     for attribute in element.attributes() {
         let attribute = attribute.map_err(Malformed::because)?;
-        if attribute.key.as_ref().starts_with(b"xmlns:") && attribute.value.is_empty() {
+        let name = qualified(utf8(attribute.key.as_ref())?)?;
+        if name.starts_with("xmlns:") && attribute.value.is_empty() {
             return Err(Malformed::because("a prefix is bound to no namespace"));
         }
     }
