@@ -168,3 +168,98 @@ fn people_ask_for_copies_and_learn_why_they_wait() {
     let other = grid.scratch().join("other.db").display().to_string();
     said(&["catalog", "restore", &copy, &other]);
 }
+
+/// A program of other people in the shell of `weir grid env`, and in nothing else.
+fn in_the_shell(grid: &RunningGrid, program: &Path, arguments: &[&str]) -> Run {
+    let mut command = Command::new(program);
+    for ambient in ["X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY", "BEARER_TOKEN"] {
+        command.env_remove(ambient);
+    }
+    command
+        .envs(grid.env().unwrap())
+        .args(arguments)
+        .env("HOME", grid.scratch())
+        .env("PYTHONWARNINGS", "ignore")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .current_dir(grid.scratch());
+    run(&mut command).unwrap()
+}
+
+// A newcomer's `rucio upload` ended with "X509_USER_PROXY is not set"; what mends that must not take gfal and davix their logins.
+#[test]
+fn one_shell_serves_rucio_gfal_and_davix() {
+    if !peers() {
+        return;
+    }
+    let grid = RunningGrid::up(THREE_SITES).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let rucio = root.join(".peers/bin/rucio");
+    let said = |program: &Path, arguments: &[&str]| {
+        let told = in_the_shell(&grid, program, arguments);
+        assert!(
+            told.ok(),
+            "{arguments:?}: {}\n{}\n{}",
+            told.stdout,
+            told.stderr,
+            grid.log()
+        );
+        told.stdout
+    };
+    fs::write(grid.scratch().join("plus+x'a;b&c"), "some bytes\n").unwrap();
+    assert!(said(&rucio, &["whoami"]).contains("root"));
+    said(&rucio, &["scope", "add", "--account", "root", "odd"]);
+    said(&rucio, &["upload", "--rse", "ALPHA", "--scope", "odd", "plus+x'a;b&c"]);
+    let replicas = said(&rucio, &["replica", "list", "file", "odd:plus+x'a;b&c"]);
+    assert!(replicas.contains("ALPHA"), "{replicas}");
+    said(&rucio, &["download", "odd:plus+x'a;b&c", "--dir", "down"]);
+    let down = fs::read_to_string(grid.scratch().join("down/odd/plus+x'a;b&c")).unwrap();
+    assert_eq!(down, "some bytes\n");
+    said(&rucio, &["account", "limit", "list", "root"]);
+    // Weir's own commands read the same configuration.
+    said(weir_binary(), &["catalog", "status"]);
+    let (_, alpha) = grid
+        .env()
+        .unwrap()
+        .into_iter()
+        .find(|(name, _)| name == "WEIR_RSE_ALPHA")
+        .unwrap();
+    fs::write(grid.scratch().join("g"), "bytes\n").unwrap();
+    let local = format!("file://{}", grid.scratch().join("g").display());
+    said(Path::new("gfal-copy"), &[&local, &format!("{alpha}/gfal+1")]);
+    said(Path::new("gfal-stat"), &[&format!("{alpha}/gfal+1")]);
+    let token = fs::read_to_string(
+        grid.env()
+            .unwrap()
+            .into_iter()
+            .find(|(name, _)| name == "BEARER_TOKEN_FILE")
+            .unwrap()
+            .1,
+    )
+    .unwrap();
+    let header = format!("Authorization: Bearer {}", token.trim());
+    said(
+        Path::new("davix-put"),
+        &["-H", &header, "g", &format!("{alpha}/davix+1")],
+    );
+    // A key that is no filter is refused, not ignored.
+    let catalog = grid
+        .env()
+        .unwrap()
+        .into_iter()
+        .find(|(name, _)| name == "WEIR_CATALOG")
+        .unwrap()
+        .1;
+    let asked = |path: &str| {
+        let header = format!("X-Rucio-Auth-Token: {}", token.trim());
+        said(
+            Path::new("curl"),
+            &["-s", "-m", "20", "-H", &header, &format!("{catalog}{path}")],
+        )
+    };
+    fs::write(grid.scratch().join("plain"), "x\n").unwrap();
+    said(&rucio, &["upload", "--rse", "ALPHA", "--scope", "odd", "plain"]);
+    assert_eq!(asked("/dids/odd/dids/search?name=plain&type=all").trim(), "\"plain\"");
+    assert_eq!(asked("/dids/odd/dids/search?name=pl*&type=file").trim(), "\"plain\"");
+    assert!(asked("/rses/?expression=ALPHA&sort=x").contains("sort"));
+    assert!(asked("/rules/?account=root&colour=red").contains("colour"));
+}

@@ -174,7 +174,12 @@ async fn fetch(grid: &GridDescription, scopes: &str, audiences: &str, file: &Pat
 /// Every door of the grid by name: a token for these is good here and nowhere else.
 fn audiences(grid: &GridDescription) -> String {
     let rses = grid.rses.iter().map(|rse| rse.audience.as_str());
-    let all: Vec<&str> = std::iter::once(grid.transfer.url.as_str()).chain(rses).collect();
+    // Rucio's client shows the token to the catalogue, and to the storages that it uploads to.
+    let catalog = grid.catalog.iter().map(|catalog| catalog.url.as_str());
+    let all: Vec<&str> = std::iter::once(grid.transfer.url.as_str())
+        .chain(rses)
+        .chain(catalog)
+        .collect();
     all.join(" ")
 }
 

@@ -352,6 +352,23 @@ pub(crate) async fn remove_limit(door: State, caller: Caller, Path((account, rse
     Ok(done())
 }
 
+/// `GET /accounts/{account}/usage/global`: no account has a limit for an RSE expression here, and so no usage of one.
+pub(crate) async fn global_usage(door: State, _: Caller, Path(account): Path<String>) -> Answer {
+    exists(&door, name(&account)?).await?;
+    Ok(lines(std::iter::empty::<Value>()))
+}
+
+/// `GET /accounts/{account}/limits/global`.
+pub(crate) async fn global_limits(door: State, _: Caller, Path(account): Path<String>) -> Answer {
+    exists(&door, name(&account)?).await?;
+    Ok(json_answer(&json!({})))
+}
+
+async fn exists(door: &State, account: AccountName) -> Result<(), Failure> {
+    let read = move |session: &mut dyn Session| accounts::existing(session, &account).map(drop);
+    Ok(door.database.read(read).await?)
+}
+
 /// `GET /accounts/{account}/usage/local`.
 pub(crate) async fn usage(door: State, _: Caller, Path(account): Path<String>) -> Answer {
     Ok(lines(usage_of(&door, name(&account)?, None).await?))

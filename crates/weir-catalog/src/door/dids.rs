@@ -250,14 +250,34 @@ pub(crate) async fn content(door: State, _: Caller, Path((scope, name)): Path<(S
 }
 
 /// `GET /dids/{scope}/{name}/files`.
-pub(crate) async fn files(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
-    let row = |one: &Known| {
-        let row = json!({
-            "scope": one.did.scope, "name": one.did.name, "bytes": one.bytes, "adler32": one.adler32, "guid": null, "events": null,
-        });
-        format!("{row}\n")
-    };
+pub(crate) async fn files(
+    door: State,
+    _: Caller,
+    Path((scope, name)): Path<(String, String)>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Answer {
+    let long = query
+        .get("long")
+        .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
+    let row = if long { long_row } else { short_row };
     listed(door, did(&scope, &name)?, content::files, row).await
+}
+
+fn short_row(one: &Known) -> String {
+    format!("{}\n", file_row(one))
+}
+
+/// With the number of its block of luminosity, which no file has here.
+fn long_row(one: &Known) -> String {
+    let mut row = file_row(one);
+    row["lumiblocknr"] = Value::Null;
+    format!("{row}\n")
+}
+
+fn file_row(one: &Known) -> Value {
+    json!({
+        "scope": one.did.scope, "name": one.did.name, "bytes": one.bytes, "adler32": one.adler32, "guid": null, "events": null,
+    })
 }
 
 /// `GET /dids/{scope}/{name}/parents`.

@@ -9,6 +9,7 @@ mod caller;
 mod data;
 mod dids;
 mod identity;
+mod keys;
 mod listing;
 mod located;
 mod locks;
@@ -82,6 +83,7 @@ pub fn router(database: Database, tasks: Tasks, by: Logins) -> Router {
         .merge(of_rses())
         .merge(of_data())
         .merge(of_rules())
+        .route_layer(axum::middleware::from_fn(keys::check))
         .fallback(not_built)
         .method_not_allowed_fallback(not_built)
         .with_state(door)
@@ -123,6 +125,8 @@ fn of_accounts() -> Router<Arc<Door>> {
             "/accounts/{account}/limits/local/{rse}",
             limits.get(accounts::limits_at),
         )
+        .route("/accounts/{account}/limits/global", get(accounts::global_limits))
+        .route("/accounts/{account}/usage/global", get(accounts::global_usage))
         .route("/accounts/{account}/usage/local", get(accounts::usage))
         .route("/accounts/{account}/usage/local/{rse}", get(accounts::usage_at))
         .route("/scopes", get(accounts::all_scopes))

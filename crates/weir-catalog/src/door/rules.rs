@@ -14,12 +14,14 @@ use super::{
     body::Object,
     caller::Caller,
     data::{did, did_of},
+    keys,
     rses::uid,
 };
 use crate::{
     accounts,
     database::Session,
     dids::{self, Known},
+    filters::Filter,
     permissions::Operation,
     refusal::{Class, Refusal},
     rses,
@@ -177,6 +179,18 @@ pub(crate) async fn get(door: State, _: Caller, Path(id): Path<String>) -> Answe
         .ok_or_else(|| Failure::value("the DID of the rule is gone"))
 }
 
+/// Columns of rules that a list may be filtered by, beside account, scope, name and state.
+const COLUMNS: [&str; 8] = [
+    "activity",
+    "copies",
+    "did_type",
+    "grouping",
+    "id",
+    "priority",
+    "rse_expression",
+    "source_replica_expression",
+];
+
 /// `GET /rules/`: by account, or by DID.
 pub(crate) async fn list(door: State, _: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let account = query.get("account").map(|text| text.parse::<AccountName>()).transpose();
@@ -189,6 +203,18 @@ pub(crate) async fn list(door: State, _: Caller, Query(query): Query<HashMap<Str
         .get("state")
         .map(|text| parsed(Some(text), weir_model::catalog::RuleState::Ok))
         .transpose()?;
+    let others = query
+        .iter()
+        .filter(|(key, _)| !["account", "scope", "name", "state"].contains(&key.as_str()));
+    let others = others.map(|(key, value)| {
+        if COLUMNS.contains(&key.as_str()) {
+            Ok((key.clone(), Value::from(value.as_str())))
+        } else {
+            Err(keys::refused(key))
+        }
+    });
+    let mut filter = Filter::default();
+    filter.and(&others.collect::<Result<_, _>>()?).map_err(Failure::value)?;
     if about.is_none() && account.is_none() {
         return Err(Failure::not_built(
             "a list of rules without account, or scope and name, is not built here yet",
@@ -205,7 +231,10 @@ pub(crate) async fn list(door: State, _: Caller, Query(query): Query<HashMap<Str
         shown(session, found)
     };
     let found = door.database.read(read).await?;
-    Ok(lines(found.iter().map(listed)))
+    let rows = found.iter().map(listed);
+    Ok(lines(
+        rows.filter(|row| row.as_object().is_some_and(|row| filter.matches(row))),
+    ))
 }
 
 fn of_did(session: &mut dyn Session, did: &Did) -> Result<Vec<Rule>, StoreError> {

@@ -59,6 +59,9 @@ pub(crate) async fn search(
     Ok(streamed("application/x-json-stream", String::new(), pages))
 }
 
+/// Keys of a search that are no filters.
+const KEYS: [&str; 4] = ["type", "filters", "long", "recursive"];
+
 fn search_of(scope: &str, query: &HashMap<String, String>) -> Result<Search, Failure> {
     let is = |key: &str| {
         query
@@ -74,7 +77,11 @@ fn search_of(scope: &str, query: &HashMap<String, String>) -> Result<Search, Fai
     let filter = query
         .get("filters")
         .map_or(Ok(Filter::default()), |text| Filter::read(text));
-    let filter = filter.map_err(invalid)?;
+    let mut filter = filter.map_err(invalid)?;
+    // The older form of filters: a key for each column.
+    let others = query.iter().filter(|(key, _)| !KEYS.contains(&key.as_str()));
+    let others = others.map(|(key, value)| (key.clone(), json!(value))).collect();
+    filter.and(&others).map_err(invalid)?;
     Ok(Search {
         scope,
         kinds: filter.kinds.map_or(kinds.map_err(Failure::value), Ok)?,

@@ -97,11 +97,35 @@ impl Filter {
             _ => Err("a filter is a dictionary of keys and values".to_owned()),
         };
         let any = groups.iter().map(group).collect::<Result<Vec<_>, _>>()?;
-        let n_conditions = any.iter().map(Vec::len).sum::<usize>();
-        if n_conditions > CONDITIONS_MAX || any.len() > CONDITIONS_MAX {
+        let filter = Self { any, kinds };
+        filter.check()?;
+        Ok(filter)
+    }
+
+    /// Adds conditions that all have to match: keys and texts of a query, as older clients write filters.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn and(&mut self, keys: &Map<String, Value>) -> Result<(), String> {
+        let conditions = conditions(keys)?;
+        if conditions.is_empty() {
+            return Ok(());
+        }
+        if self.any.is_empty() {
+            self.any.push(Vec::new());
+        }
+        for all in &mut self.any {
+            all.extend(conditions.iter().cloned());
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let n_conditions = self.any.iter().map(Vec::len).sum::<usize>();
+        if n_conditions > CONDITIONS_MAX || self.any.len() > CONDITIONS_MAX {
             return Err(format!("a filter has at most {CONDITIONS_MAX} conditions"));
         }
-        Ok(Self { any, kinds })
+        Ok(())
     }
 
     /// Whether keys and values match.
@@ -273,6 +297,24 @@ mod tests {
         }
         let many = format!("[{}]", "{'a': 1},".repeat(CONDITIONS_MAX + 1));
         assert!(Filter::read(&many).unwrap_err().contains("at most"));
+    }
+
+    #[test]
+    fn keys_of_a_query_are_conditions_too() {
+        let mut filter = Filter::read("[{'project': 'a'}, {'project': 'b'}]").unwrap();
+        filter
+            .and(json!({ "name": "x*", "run_number.gt": "6" }).as_object().unwrap())
+            .unwrap();
+        let matches = |row: &Value| filter.matches(row.as_object().unwrap());
+        assert!(matches(&json!({ "project": "b", "name": "xy", "run_number": 7 })));
+        assert!(!matches(&json!({ "project": "b", "name": "xy", "run_number": 6 })));
+        assert!(!matches(&json!({ "project": "c", "name": "xy", "run_number": 7 })));
+        let mut none = Filter::default();
+        none.and(&Map::new()).unwrap();
+        assert!(none.matches(&Map::new()));
+        none.and(json!({ "name": "x" }).as_object().unwrap()).unwrap();
+        assert_eq!((none.matches(&Map::new()), none.prefix().as_str()), (false, "x"));
+        assert!(none.and(json!({ "name.like": "x" }).as_object().unwrap()).is_err());
     }
 
     #[test]

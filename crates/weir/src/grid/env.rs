@@ -102,14 +102,15 @@ fn gfal_configuration(dir: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(copy))
 }
 
-/// The configuration of Rucio's client for the account `root`. It holds the password, so that nobody else reads it.
+/// The configuration of Rucio's client for the account `root`. The client takes the token of `BEARER_TOKEN_FILE`, with which it also uploads; by user name
+/// and password it would look for a proxy certificate. Weir's own commands log in by password: nobody else reads the file.
 fn rucio_configuration(dir: &Path, catalog: &CatalogDescription, authorities: &Path) -> Result<PathBuf, Failure> {
     let folder = std::path::absolute(dir.join("rucio")).context("could not find the grid's directory")?;
     std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     let password = Secret::read(&catalog.password_file)
         .with_context(|| format!("could not read {}", catalog.password_file.display()))?;
     let content = format!(
-        "[client]\nrucio_host = {url}\nauth_host = {url}\nauth_type = userpass\nusername = {user}\npassword = {password}\n\
+        "[client]\nrucio_host = {url}\nauth_host = {url}\nauth_type = oidc\nusername = {user}\npassword = {password}\n\
          account = root\nca_cert = {ca}\nauth_token_file_path = {token}\n",
         url = catalog.url,
         user = catalog.user,
