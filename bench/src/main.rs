@@ -59,6 +59,7 @@ fn main() -> Result<()> {
             }
         }
     }
+    weir_tests::find_weir().map_err(anyhow::Error::msg)?;
     let disk = tempfile::Builder::new().prefix("weir-bench-").tempdir_in(disk)?;
     let limits = limits::Limits::measure(disk.path())?;
     println!("{limits}");

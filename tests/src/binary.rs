@@ -5,41 +5,60 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-static BINARY: LazyLock<PathBuf> = LazyLock::new(find);
+static BINARY: LazyLock<Result<PathBuf, String>> = LazyLock::new(find);
 
 /// The `weir` binary: `WEIR_BIN`, else the one that was built beside these tests.
 ///
 /// # Panics
 /// If it is not there, or older than a source file it was built from: a test of yesterday's binary proves nothing.
 pub fn weir_binary() -> &'static Path {
-    &BINARY
+    find_weir().unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn find() -> PathBuf {
+/// As [`weir_binary`].
+///
+/// # Errors
+/// A line that says what is wrong with it, and what to do.
+pub fn find_weir() -> Result<&'static Path, &'static str> {
+    BINARY.as_deref().map_err(String::as_str)
+}
+
+fn find() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("WEIR_BIN") {
-        return path.into();
+        return Ok(path.into());
     }
-    let remedy = "build it: `cargo test --workspace --no-run` (`make blackbox` does)";
     let here = std::env::current_exe().expect("a running program has a path");
-    // target/PROFILE/deps/this-test
-    let profile = here.ancestors().nth(2).expect("tests are built below target/PROFILE");
+    let folder = here.parent().expect("a program lies in a folder");
+    // A test is target/PROFILE/deps/NAME-HASH, a program target/PROFILE/NAME.
+    let (profile, remedy) = match folder.parent() {
+        Some(profile) if folder.ends_with("deps") => (
+            profile,
+            "build it: `cargo test --workspace --no-run` (`make blackbox` does)",
+        ),
+        _ => (folder, "build it: `make build`, or name one with WEIR_BIN"),
+    };
     let binary = profile.join("weir");
     let Some(built) = modified(&binary) else {
-        panic!("{} is missing; {remedy}", binary.display())
+        return Err(format!("{} is missing; {remedy}", binary.display()));
     };
     let sources = sources(&profile.join("deps"), &binary);
-    assert!(
-        !sources.is_empty(),
-        "nothing says what {} was built from",
-        binary.display()
-    );
+    if sources.is_empty() {
+        return Err(format!(
+            "nothing says what {} was built from; {remedy}",
+            binary.display()
+        ));
+    }
     let newer = sources
         .iter()
         .find(|source| modified(source).is_some_and(|time| time > built));
     if let Some(source) = newer {
-        panic!("{} is older than {}; {remedy}", binary.display(), source.display());
+        return Err(format!(
+            "{} is older than {}; {remedy}",
+            binary.display(),
+            source.display()
+        ));
     }
-    binary
+    Ok(binary)
 }
 
 /// The sources of our libraries and of the binary itself, as the compiler noted them beside what it made of them; not those of tests. The binary's unit tests are `weir-HASH` too: only the one as long as the binary is the binary itself.

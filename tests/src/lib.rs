@@ -41,7 +41,7 @@ mod syscalls;
 mod tape;
 mod xrootd;
 
-pub use binary::weir_binary;
+pub use binary::{find_weir, weir_binary};
 pub use certificates::{GridSecurity, VO};
 pub use channel::Channel;
 pub use clock::SteppingClock;

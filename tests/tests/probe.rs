@@ -103,6 +103,7 @@ fn endpoints_are_known_for_what_they_are() -> Result<()> {
     assert!(dead.stdout.contains("✗ connection"), "{dead:?}");
     let wrong = lab.probe("http://127.0.9.8/", &[])?;
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.stderr.contains("only https is asked"), "{wrong:?}");
     Ok(())
 }
 

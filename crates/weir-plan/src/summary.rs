@@ -360,7 +360,7 @@ fn notes(plan: &Plan, summary: &PlanSummary) -> Vec<String> {
         }
     }
     if plan.thresholds.is_empty() {
-        notes.push("there is no threshold: the run passes whatever it reaches".to_owned());
+        notes.push("there is no threshold: the run ends without a verdict".to_owned());
     }
     notes
 }

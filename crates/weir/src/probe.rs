@@ -14,7 +14,14 @@ use crate::output::Output;
 pub(crate) fn run(arguments: &ProbeArguments, output: &Output) -> Result<Exit, Failure> {
     let known = ["https://", "root://", "roots://", "xroot://", "xroots://"];
     if !known.iter().any(|scheme| arguments.url.starts_with(scheme)) {
-        let error = anyhow!("{} is no URL that can be asked", arguments.url);
+        // In plain text the token would be read on the way.
+        let error = match arguments.url.split_once("://") {
+            Some(("http" | "dav", _)) => anyhow!(
+                "{} has no TLS, and only https is asked: a token would cross the network in plain text",
+                arguments.url
+            ),
+            _ => anyhow!("{} is no URL that can be asked", arguments.url),
+        };
         return Err(Failure::bad_input(error).with_remedy("write https://host:port/folder or root://host:port"));
     }
     let roots = crate::trust::roots(&arguments.access)?;

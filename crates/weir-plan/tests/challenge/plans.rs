@@ -249,7 +249,7 @@ fn summaries() {
         [
             "B needs 3.4 GB and may hold 1.0 GB: injection will wait for space",
             "B is read-only: every transfer into it will fail",
-            "there is no threshold: the run passes whatever it reaches",
+            "there is no threshold: the run ends without a verdict",
         ]
     );
     let few = plan(
