@@ -4,8 +4,11 @@ use weir_model::RseName;
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
-use super::protocols::{self, Protocol};
-use crate::{database::Session, pfn};
+use super::{protocols::Endpoint, rse_id};
+use crate::{
+    database::{Row, Session, values},
+    pfn,
+};
 
 /// Another RSE whose folder overlaps with that of an RSE.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,48 +48,47 @@ impl Overlap {
 /// # Errors
 /// The database fails.
 pub fn overlaps(session: &mut dyn Session, rse: RseId) -> Result<Vec<Overlap>, StoreError> {
-    let all = protocols::all(session)?;
-    let own = all.get(&rse).map(Vec::as_slice).unwrap_or_default();
+    let text = "SELECT o.rse_id, r.name, p.scheme, p.hostname, p.port, p.prefix, o.scheme, o.hostname, o.port, o.prefix FROM rse_protocols p
+        JOIN rse_protocols o ON lower(o.hostname) = lower(p.hostname) AND o.rse_id <> p.rse_id JOIN rses r ON r.rse_id = o.rse_id
+        WHERE p.rse_id = $1 AND r.deleted IS NULL ORDER BY o.rse_id";
     let mut found = Vec::<Overlap>::new();
-    for (other, theirs) in all.iter().filter(|(other, _)| **other != rse) {
-        let pairs = own
-            .iter()
-            .flat_map(|ours| theirs.iter().map(move |theirs| (ours, theirs)));
-        let mut prefixes = pairs
-            .filter_map(|(ours, theirs)| shared(ours, theirs))
-            .collect::<Vec<_>>();
-        prefixes.sort_unstable();
-        prefixes.dedup();
-        if prefixes.is_empty() {
-            continue;
+    for row in session.query(text, &values![rse.0])? {
+        let (ours, theirs) = (folder(&row, 2)?, folder(&row, 6)?);
+        if let Some((ours, theirs)) = shared(&ours, &theirs) {
+            let (rse, name) = (rse_id(&row, 0)?, row.parsed(1)?);
+            found.push(Overlap {
+                rse,
+                name,
+                ours,
+                theirs,
+            });
         }
-        // An RSE that is deleted keeps its protocols, and has no files.
-        let Some(described) = super::by_number(session, *other)? else {
-            continue;
-        };
-        let name = described.rse.name;
-        found.extend(prefixes.into_iter().map(|(ours, theirs)| Overlap {
-            rse: *other,
-            name: name.clone(),
-            ours,
-            theirs,
-        }));
     }
+    found.dedup();
     Ok(found)
 }
 
+/// Where a protocol has its files: its port, and the prefix without slashes at its ends.
+fn folder(row: &Row, column: usize) -> Result<(u16, String), StoreError> {
+    let endpoint = Endpoint {
+        scheme: row.text(column)?.to_owned(),
+        hostname: row.text(column + 1)?.to_owned(),
+        port: row.size(column + 2)? as u16,
+    };
+    Ok((pfn::port(&endpoint), row.text(column + 3)?.trim_matches('/').to_owned()))
+}
+
 /// The prefixes of two protocols of one server, if one begins with the other.
-fn shared(ours: &Protocol, theirs: &Protocol) -> Option<(String, String)> {
-    let (one, other) = (&ours.endpoint, &theirs.endpoint);
-    let is_same = one.hostname.eq_ignore_ascii_case(&other.hostname) && pfn::port(one) == pfn::port(other);
-    let [ours, theirs] = [&ours.prefix, &theirs.prefix].map(|prefix| prefix.trim_matches('/').to_owned());
+fn shared(ours: &(u16, String), theirs: &(u16, String)) -> Option<(String, String)> {
     let begins = |long: &str, short: &str| {
         short.is_empty()
             || long
                 .strip_prefix(short)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    (is_same && (begins(&ours, &theirs) || begins(&theirs, &ours))).then_some((ours, theirs))
+    let ((our_port, ours), (their_port, theirs)) = (ours, theirs);
+    let is_same = our_port == their_port && (begins(ours, theirs) || begins(theirs, ours));
+    is_same.then(|| (ours.clone(), theirs.clone()))
 }
 
 #[cfg(test)]
