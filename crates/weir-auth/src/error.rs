@@ -176,9 +176,8 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     crate::redact(&text)
 }
 
-/// What a peer says (a reason, a body, a header, a name), made fit for terminals, logs and tables: without secrets, on one line, at most 500
-/// characters. Control characters would move a terminal's cursor or end a line of a log; those that turn the direction of writing would
-/// show another text than there is.
+/// Cleans the text of a peer (a reason, a body, a header, a name) for terminals, logs and tables: one line without secrets, at most 500
+/// characters. Control characters move the cursor of a terminal and end lines of a log; direction marks show a text in another order.
 pub fn peer_text(said: impl AsRef<[u8]>) -> String {
     let text = String::from_utf8_lossy(said.as_ref());
     let shown = |character: char| match character {
@@ -194,7 +193,12 @@ pub fn peer_text(said: impl AsRef<[u8]>) -> String {
     }
 }
 
-/// The most characters of what a peer says.
+/// As [`peer_text`], of the first line of an answer's body.
+pub fn peer_line(body: &[u8]) -> String {
+    peer_text(body.split(|byte| *byte == b'\n').next().unwrap_or_default())
+}
+
+/// The most characters of a peer's text.
 const PEER_TEXT_MAX: usize = 500;
 
 /// A text without control characters, at most 1000 bytes long: programs of the field, such as davix, read lines of 1024.
@@ -244,6 +248,7 @@ mod tests {
         let long = peer_text("é".repeat(10_000));
         assert_eq!((long.chars().count(), long.ends_with('…')), (501, true));
         assert!(!peer_text("Authorization: Bearer abcdefgh.ijklmnop.qrstuvwx").contains("ijklmnop"));
+        assert_eq!(peer_line(b" no\r\nspace"), "no");
         assert_eq!(peer_text("größer als 1\u{a0}GB"), "größer als 1\u{a0}GB");
     }
 }

@@ -38,7 +38,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'@');
 
-/// A name as a segment of a URL's path: what must be encoded is, and nothing else. A slash in it is encoded, too.
+/// Encodes a name as a segment of a URL's path: all characters but `pchar`, so that a slash is encoded, too.
 pub fn url_segment(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, SEGMENT)
 }

@@ -273,7 +273,7 @@ impl Storages {
         let mut named = String::from("the RSE has no protocol for deletion");
         let hashed = paths::hashed(&marked.did);
         let path = marked.path.as_deref().unwrap_or(&hashed);
-        // Earlier versions took any text for a path: what leads elsewhere is left to an administrator.
+        // Earlier versions took any text for a path: a path out of the folder is left to an administrator.
         if path != hashed
             && let Err(error) = pfn::normal(path)
         {

@@ -100,7 +100,9 @@ impl StorageError {
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
             Self::Token { .. } => ErrorClass::Token,
-            Self::Exchange { .. } => ErrorClass::Network,
+            Self::Exchange { source, .. } => {
+                ErrorClass::of_text(&weir_auth::error_chain(&**source)).unwrap_or(ErrorClass::Network)
+            }
             Self::Refused { status, message, .. } => ErrorClass::of_status(status.as_u16(), message),
         }
     }

@@ -75,8 +75,11 @@ impl<'w> Line<'w> {
     }
 }
 
+/// Apostrophes before it count for nothing: else one that was there before would be taken off.
 fn begins_formula(field: &str) -> bool {
-    field.starts_with(['=', '+', '-', '@', '\t', '\r'])
+    field
+        .trim_start_matches('\'')
+        .starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
 
 /// A field as it was before [`Line::text`].
@@ -120,6 +123,7 @@ mod tests {
             ("@SUM(A1)", "'@SUM(A1)\n"),
             ("-x,y", "\"'-x,y\"\n"),
             ("+1", "'+1\n"),
+            ("'=1", "''=1\n"),
             ("it's", "it's\n"),
             ("'quoted'", "'quoted'\n"),
         ] {

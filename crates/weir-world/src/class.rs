@@ -56,6 +56,11 @@ impl ErrorClass {
                 &[
                     "401",
                     "unauthorized",
+                    "token has expired",
+                    "no token",
+                    "get token",
+                    "token exchange",
+                    "refresh token",
                     "token expired",
                     "invalid token",
                     "token is expired",
@@ -179,6 +184,7 @@ mod tests {
             ("Read-only file system", Some(ErrorClass::ReadOnly)),
             ("SOURCE [2] No such file or directory", Some(ErrorClass::NotFound)),
             ("HTTP 401", Some(ErrorClass::Token)),
+            ("failed to get token", Some(ErrorClass::Token)),
             ("Permission denied", Some(ErrorClass::Permission)),
             (
                 "Destination file exists and overwrite is not enabled",

@@ -1,7 +1,7 @@
-//! Query keys of GETs: those that a route heeds. Others are refused, since a filter that is ignored answers everything.
+//! Query keys of GETs: a table of the keys that each route heeds. Other keys are refused, since an ignored filter answers everything.
 
 use axum::{
-    extract::{MatchedPath, Request},
+    extract::{MatchedPath, Query, Request},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -36,17 +36,23 @@ const KEYS: &[(&str, &[&str])] = &[
 /// Routes that read their keys themselves, as filters.
 const FILTERS: &[&str] = &["/dids/{scope}/dids/search", "/rules"];
 
+/// The only key that may be given several times.
+const REPEATED: &str = "lfn";
+
 /// Refuses a GET with a key that its route does not heed.
 pub(super) async fn check(request: Request, next: Next) -> Response {
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map(|path| path.as_str().to_owned());
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     if request.method() == Method::GET
-        && let (Some(route), Some(query)) = (route, request.uri().query())
-        && let Some(key) = ignored(&route, query)
+        && let Some(route) = route
     {
-        return refused(&key).into_response();
+        match Query::<Vec<(String, String)>>::try_from_uri(request.uri()) {
+            Err(unreadable) => return unreadable.into_response(),
+            Ok(Query(pairs)) => {
+                if let Some(key) = ignored(route, &pairs) {
+                    return refused(key).into_response();
+                }
+            }
+        }
     }
     next.run(request).await
 }
@@ -56,46 +62,26 @@ pub(super) fn refused(key: &str) -> Failure {
     let key = key.chars().take(100).collect::<String>();
     Refusal::new(
         Class::InputValidation,
-        format!("The parameter {key:?} is not known here, so that it would be ignored"),
+        format!("The parameter {key:?} is not known here, or is given twice: it would be ignored"),
     )
     .into()
 }
 
-/// The first key of a query that a route would ignore.
-fn ignored(route: &str, query: &str) -> Option<String> {
+/// The first key of a query that a route would ignore. Of a key that is given twice one value would be.
+fn ignored<'a>(route: &str, pairs: &'a [(String, String)]) -> Option<&'a str> {
     let route = route.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(route);
-    if FILTERS.contains(&route) {
-        return None;
-    }
-    let known = KEYS
-        .iter()
-        .find(|(one, _)| *one == route)
-        .map_or(&[][..], |(_, keys)| keys);
-    // What cannot be read is refused by the route itself, if it reads a query.
-    let pairs = pairs_of(query);
-    let is_known = |(key, value): &(String, String)| {
+    let known = KEYS.iter().find(|(one, _)| *one == route).map(|(_, keys)| *keys);
+    let is_heeded = |key: &str, value: &str| {
         let fits = |one: &&str| match one.split_once('=') {
-            None => one == key,
+            None => *one == key,
             Some((name, only)) => name == key && value.eq_ignore_ascii_case(only),
         };
-        known.iter().any(fits)
+        FILTERS.contains(&route) || known.unwrap_or_default().iter().any(fits)
     };
-    pairs.into_iter().find(|pair| !is_known(pair)).map(|(key, _)| key)
-}
-
-/// Keys and values of a query.
-fn pairs_of(query: &str) -> Vec<(String, String)> {
-    let decoded = |text: &str| {
-        let text = text.replace('+', " ");
-        percent_encoding::percent_decode_str(&text)
-            .decode_utf8_lossy()
-            .into_owned()
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(key, value)| (decoded(key), decoded(value)))
-        .collect()
+    let is_again = |at: usize, key: &str| key != REPEATED && pairs[..at].iter().any(|(before, _)| before == key);
+    let mut pairs = pairs.iter().enumerate();
+    let ignored = pairs.find(|(at, (key, value))| !is_heeded(key, value) || is_again(*at, key));
+    ignored.map(|(_, (key, _))| key.as_str())
 }
 
 #[cfg(test)]
@@ -104,7 +90,11 @@ mod tests {
 
     #[test]
     fn no_key_is_ignored() {
-        let check = |route: &str, query: &str| ignored(route, query);
+        let check = |route: &str, query: &str| {
+            let uri = format!("/?{query}").parse().expect("a query");
+            let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&uri).expect("a query");
+            ignored(route, &pairs).map(str::to_owned)
+        };
         assert_eq!(check("/rses/", "expression=a%3Db"), None);
         assert_eq!(check("/rses", "expression=a&sort=name").as_deref(), Some("sort"));
         assert_eq!(check("/accounts/whoami", "x").as_deref(), Some("x"));
@@ -114,6 +104,8 @@ mod tests {
             Some("protocol_domain")
         );
         assert_eq!(check("/dids/{scope}/dids/search", "name=x"), None);
-        assert_eq!(check("/ping", "&"), None);
+        assert_eq!(check("/rules/", "account=a&account=b").as_deref(), Some("account"));
+        assert_eq!(check("/rses/{rse}/lfns2pfns", "lfn=a%3Ab&lfn=a%3Ac"), None);
+        assert_eq!(check("/ping", ""), None);
     }
 }

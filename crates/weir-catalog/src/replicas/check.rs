@@ -1,4 +1,4 @@
-//! What is wrong with the paths of replicas that earlier versions registered.
+//! Looks for wrong paths among the replicas that earlier versions registered.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub enum Finding {
         file: Did,
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         error: PathError,
     },
     /// Two RSEs have one folder, or the folder of one lies in that of the other.

@@ -77,7 +77,7 @@ impl Folders {
     }
 }
 
-/// A file that has a path at an RSE, other than `but`: one that was registered with it, or one from whose DID it follows.
+/// Finds a file other than `but` that has a path at an RSE: it was registered with the path, or the path follows from its DID.
 fn here(session: &mut dyn Session, rse: RseId, path: &str, but: Option<&Did>) -> Result<Option<Did>, StoreError> {
     let text = "SELECT d.scope, d.name FROM replicas p JOIN dids d ON d.did_id = p.did_id WHERE p.rse_id = $1 AND p.path = $2 LIMIT 2";
     let did = |row: &Row| {

@@ -110,8 +110,8 @@ pub fn add(
     Ok(())
 }
 
-/// Refuses a path that another file has. What this leaves out, because it asks no database for it, is a file that was registered with the same
-/// path: of that the index takes one.
+/// Refuses a path that follows from another file's DID, or that another RSE holds. The unique index `replicas_by_path` refuses a path that another file
+/// was registered with.
 fn claim(session: &mut dyn Session, rse: RseId, files: &[New]) -> Result<(), StoreError> {
     let folders = Folders::of(session, rse)?;
     for file in files {

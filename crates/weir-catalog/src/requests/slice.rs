@@ -121,7 +121,7 @@ impl Slice {
     }
 }
 
-/// Those of the places, and of the places at RSEs over which files may hop, whose paths belong to other files.
+/// Finds the places, and the places at RSEs over which files may hop, whose paths belong to other files.
 fn taken(
     session: &mut dyn Session,
     (files, sites): (&HashMap<DidId, Known>, &BTreeMap<RseId, Site>),

@@ -196,6 +196,6 @@ fn said(answer: &[u8]) -> String {
     }
     match serde_json::from_slice::<Body>(answer) {
         Ok(body) => weir_auth::peer_text(body.message),
-        Err(_) => weir_auth::peer_text(answer.split(|byte| *byte == b'\n').next().unwrap_or_default()),
+        Err(_) => weir_auth::peer_line(answer),
     }
 }

@@ -110,7 +110,7 @@ impl StorageDoor {
         let text = body::read_limited(response.into_body(), 64 * 1024, PATIENCE)
             .await
             .unwrap_or_else(|_| Bytes::new());
-        let mut message = weir_auth::peer_text(first_line(&text));
+        let mut message = weir_auth::peer_line(&text);
         if !is_told && call.token.is_some() {
             let place = place(uri);
             message = format!("{message} (by {place}, to which it redirects; tokens are not sent there)");
@@ -143,9 +143,4 @@ fn request(call: &Call<'_>, uri: &Uri, is_told: bool, body: Body) -> Request<Bod
 fn place(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
-}
-
-/// The first line of an answer.
-pub(super) fn first_line(answer: &[u8]) -> &[u8] {
-    answer.split(|byte| *byte == b'\n').next().unwrap_or_default()
 }

@@ -119,7 +119,7 @@ pub(super) async fn expect(url: &str, answer: Answer) -> Result<Answer, Failure>
     let text = body::read_limited(answer.into_body(), REFUSAL_MAX, SILENCE)
         .await
         .unwrap_or_default();
-    let text = weir_auth::peer_text(text.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    let text = weir_auth::peer_line(&text);
     let said = if text.is_empty() {
         String::new()
     } else {

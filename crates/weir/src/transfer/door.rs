@@ -36,8 +36,7 @@ impl Answer {
         let told = ["message", "http_message"]
             .into_iter()
             .find_map(|key| self.json[key].as_str());
-        let plain = self.text.lines().next().unwrap_or_default();
-        told.unwrap_or(plain).trim().to_owned()
+        told.map_or_else(|| weir_auth::peer_line(self.text.as_bytes()), weir_auth::peer_text)
     }
 }
 
