@@ -8,10 +8,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
+use rustix::process::Signal;
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_tests::{
-    Daemon, Run, Services, StorageSettings, free_port, run, steadily, visible_files, wait_for, weir_binary,
+    Daemon, Draw, Run, Services, StorageSettings, free_port, run, steadily, visible_files, wait_for, weir_binary,
     write_private,
 };
 
@@ -21,7 +22,12 @@ fn weir_in(folder: &Path, arguments: &[&str]) -> Result<Run> {
 
 /// Operators' services, the issuer of which knows a client for challenges.
 fn services() -> Result<Services> {
-    let mut services = Services::start(&["ALPHA", "BETA"].map(StorageSettings::new), "")?;
+    services_with("")
+}
+
+/// The same, with tables of the transfer service.
+fn services_with(transfer: &str) -> Result<Services> {
+    let mut services = Services::start(&["ALPHA", "BETA"].map(StorageSettings::new), transfer)?;
     services.reconfigure_issuer(
         "[[client]]\nid = \"challenge\"\nsecret_file = \"client.secret\"\naudiences = [\"*\"]\n\
          scopes = [\"fts\", \"storage.read:/\", \"storage.create:/\", \"storage.modify:/\"]\n",
@@ -154,6 +160,44 @@ fn what_an_fts3_does_not_tell_is_empty_in_the_report() -> Result<()> {
         for name in ["bytes_moved", "started_s", "ended_s"] {
             assert_ne!(&row[column(name)], "", "{name}: {row:?}");
         }
+    }
+    Ok(())
+}
+
+/// The storages and the transfer service are processes of their own, so nothing of theirs ends with the run.
+#[test]
+fn interrupted_copies_by_several_streams_raise_no_alarm() -> Result<()> {
+    // Wrong: parts of a file that a storage sent before the run ended are taken for bytes that another party lost.
+    let services = services_with("[copy]\nstreams = 4\n")?;
+    let folder = tempfile::tempdir()?;
+    let text = challenge(&services, &format!("url = \"{}\"", services.transfer.url))
+        .replace("hold = \"3 s\"", "hold = \"1h\"")
+        .replace("500 kB", "32 MB")
+        .replace("8 Mb/s", "600 Mb/s");
+    fs::write(folder.path().join("c.toml"), text)?;
+    let mut draw = Draw::new(27);
+    for round in 0..4 {
+        let mut command = Command::new(weir_binary());
+        command.args(["challenge", "run", "c.toml", "--preflight", "none", "--out", "runs"]);
+        command.current_dir(folder.path());
+        let mut running = Daemon::start(command, &folder.path().join(format!("out-{round}")))?;
+        wait_for(Duration::from_secs(60), || {
+            anyhow::ensure!(running.ended()?.is_none(), "it ended by itself:\n{}", running.said());
+            Ok(running.said().contains("finished ").then_some(()))
+        })?;
+        for range in [500..2_500, 0..400] {
+            std::thread::sleep(Duration::from_millis(draw.between(range.start, range.end)));
+            running.signal(Signal::INT)?;
+        }
+        let code = wait_for(Duration::from_secs(60), || running.ended())?;
+        assert_eq!(code, Some(130), "{}", running.said());
+        let (report, rows, header) = results(folder.path());
+        for check in report["crosschecks"].as_array().unwrap() {
+            assert_ne!(check["pass"], false, "{check}");
+        }
+        let state = header.iter().position(|column| column == "state").unwrap();
+        let unanswered = rows.iter().filter(|row| &row[state] == "unanswered").count();
+        assert_eq!(report["totals"]["unanswered"], unanswered);
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ const NOTES = {
   ramp: ["Ramp", "Verified bytes of one step ÷ the time from its first start to its last end."],
   crosscheck: [
     "Cross-checks",
-    "The transfer service, the receiving storage and the sending storage count separately. The transfer service's counter is what it saw moving (its own reads, or the final count that a storage wrote with its verdict), not a size that was looked up. The difference is (largest − smallest) ÷ largest of the counters there are; up to 0.1 % is agreement. A larger one that repeated, withdrawn or failed attempts may explain is open; any other is a disagreement. Sockets are what the kernel says that TCP carried at the storage's end, less the headers of full TLS records; what is left of heads, handshakes and other requests is in the tolerance.",
+    "The transfer service, the receiving storage and the sending storage count separately. The transfer service's counter is what it saw moving (its own reads, or the final count that a storage wrote with its verdict), not a size that was looked up. The difference is (largest − smallest) ÷ largest of the counters there are; up to 0.1 % is agreement. A larger one that repeated, cancelled, unanswered or failed attempts may explain is open; any other is a disagreement. Sockets are what the kernel says that TCP carried at the storage's end, less the headers of full TLS records; what is left of heads, handshakes and other requests is in the tolerance.",
   ],
   audit: ["Audit", "A sample of the delivered files, read back in full at the end and compared with the checksum taken when the source file was made. This traffic is in no rate."],
 } as const satisfies Readonly<Record<string, readonly [string, string]>>;

@@ -190,8 +190,10 @@ export const totals = object({
   transfers: number,
   finished: maybe(number),
   failed: number,
-  /** Withdrawn by the run itself, at the end of the drain or by an interruption. */
+  /** Cancelled by the run itself because it was interrupted. */
   cancelled: otherwise(number, () => 0),
+  /** The part of them of which the run ended before the transfer service said how they ended. */
+  unanswered: otherwise(number, () => 0),
   efficiency: maybe(number),
   retries: maybe(number),
   deleted_files: maybe(number),

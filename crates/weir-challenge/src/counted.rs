@@ -50,6 +50,8 @@ struct Way {
     attempts: u64,
     /// Those beside the one that finished a transfer.
     spare: u64,
+    /// Transfers of which the run ended before the service said how they ended; part of `spare`.
+    unanswered: u64,
     /// What these, and the finished ones without a count, may have moved.
     explained: u64,
 }
@@ -60,6 +62,7 @@ impl Way {
         let spare = spare(transfer);
         self.spare += spare;
         self.attempts += spare;
+        self.unanswered += u64::from(transfer.state == State::Unanswered);
         let mut unseen = spare;
         if transfer.state == State::Finished {
             self.finished += 1;
@@ -82,6 +85,7 @@ impl Way {
             uncounted: self.uncounted + other.uncounted,
             attempts: self.attempts + other.attempts,
             spare: self.spare + other.spare,
+            unanswered: self.unanswered + other.unanswered,
             explained: self.explained.saturating_add(other.explained),
         }
     }
@@ -100,10 +104,16 @@ impl Way {
                 self.uncounted, self.finished
             ));
         }
-        if self.spare > 0 {
+        if self.unanswered > 0 {
             notes.push(format!(
-                "{} attempts were repeated, withdrawn or failed; what they moved may be in one counter alone",
-                self.spare
+                "the run ended before the transfer service said how {} transfers ended; what they moved may be in a storage's counter alone",
+                self.unanswered
+            ));
+        }
+        let others = self.spare.saturating_sub(self.unanswered);
+        if others > 0 {
+            notes.push(format!(
+                "{others} attempts were repeated, cancelled or failed; what they moved may be in one counter alone"
             ));
         }
         notes
@@ -130,7 +140,8 @@ fn spare(transfer: &Transfer) -> u64 {
         // The last markers come with the verdict: an attempt that had moved no byte by then is in no counter.
         State::Failed if transfer.bytes_moved == 0 && !out_of_sight => 0,
         State::Cancelled if transfer.bytes_moved == 0 && transfer.started.is_none() => 0,
-        State::Failed | State::Cancelled => retries + 1,
+        // It may have moved nothing or the whole file, whatever the service last said of it.
+        State::Failed | State::Cancelled | State::Unanswered => retries + 1,
     }
 }
 
@@ -433,7 +444,17 @@ mod tests {
             state: State::Cancelled,
             ..transfer()
         }];
+        // Never observed: the run ended before the service said anything.
+        let unanswered = [Transfer {
+            size: 50_000,
+            bytes_moved: 0,
+            counted: None,
+            started: None,
+            state: State::Unanswered,
+            ..transfer()
+        }];
         for (others, finished) in [
+            (&unanswered, 1_000_000),
             (&full, 1_000_000),
             (&out_of_sight, 1_000_000),
             (&repeated, 1_050_000),

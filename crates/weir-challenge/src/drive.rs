@@ -36,6 +36,10 @@ const GAUGE: Duration = Duration::from_secs(1);
 /// Longest drain after an interruption.
 const DRAIN_INTERRUPTED: Duration = Duration::from_secs(10);
 
+/// Longest time for asking the service to cancel what has not ended, once nothing else is waited for: copies at other people's storage are
+/// not left running.
+const CANCEL_MAX: Duration = Duration::from_secs(2);
+
 /// How long withdrawn transfers may take to say so.
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 
@@ -177,16 +181,25 @@ impl<D: InjectionDoor> Drive<'_, D> {
             } else {
                 Withdrawal::Overdue(limit)
             };
+            let out_of_time = async {
+                self.stop.hard.cancelled().await;
+                tokio::time::sleep(CANCEL_MAX).await;
+            };
             tokio::select! {
                 () = self.engine.withdraw(why) => {}
-                () = self.stop.hard.cancelled() => {}
+                () = out_of_time => {}
             }
             let deadline = self.clock.now() + WITHDRAWAL;
             while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
                 self.wait(ticks).await;
                 self.turn(self.clock.now(), due);
             }
-            self.engine.give_up(why);
+            let count = self.engine.give_up(why);
+            if count > 0 {
+                self.event(&format!(
+                    "run ends before the transfer service said how {count} transfers ended"
+                ));
+            }
         }
         self.take_in();
         let now = self.clock.now();

@@ -363,8 +363,13 @@ impl<D: InjectionDoor> Engine<D> {
                     submitted.ids.len()
                 ));
                 let stopped = self.stop.is_cancelled() && error.is_temporary();
+                let state = match (&error, stopped) {
+                    (_, false) => State::Failed,
+                    // A service whose answer was lost may have taken them.
+                    (InjectionError::Unreachable { .. }, true) => State::Unanswered,
+                    (_, true) => State::Cancelled,
+                };
                 for id in submitted.ids {
-                    let state = if stopped { State::Cancelled } else { State::Failed };
                     let failure = Failure {
                         class: error.class(),
                         message: format!("not submitted: {message}"),
@@ -425,6 +430,7 @@ impl<D: InjectionDoor> Engine<D> {
             _ => {}
         }
         pending.phase = observed.phase;
+        pending.record.retries = observed.retries;
         let state = match observed.phase {
             Phase::Queued | Phase::Active => return,
             Phase::Finished => State::Finished,

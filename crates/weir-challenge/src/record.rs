@@ -150,7 +150,7 @@ impl Record {
             failure: match state {
                 State::Finished => None,
                 // Of what was withdrawn there may be a reason too.
-                State::Cancelled => self.failure.clone(),
+                State::Cancelled | State::Unanswered => self.failure.clone(),
                 State::Failed => Some(self.failure.clone().unwrap_or_else(|| Failure {
                     class: ErrorClass::Internal,
                     message: "failed without a reason".to_owned(),

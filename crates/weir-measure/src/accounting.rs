@@ -35,6 +35,8 @@ struct Counts {
     finished: u64,
     failed: u64,
     cancelled: u64,
+    /// Part of `cancelled`.
+    unanswered: u64,
     injected: u64,
     verified: u64,
     hold: u64,
@@ -106,8 +108,9 @@ impl Counts {
                 self.failed += 1;
                 self.moved_failed += row.bytes_moved;
             }
-            State::Cancelled => {
+            State::Cancelled | State::Unanswered => {
                 self.cancelled += 1;
+                self.unanswered += u64::from(row.state == State::Unanswered);
                 self.moved_failed += row.bytes_moved;
             }
         }
@@ -279,7 +282,7 @@ impl Accounting {
                 self.parts.add(row.size, start, end, link.destination_site, row.link);
             }
             State::Failed => *self.failed_bins.entry(self.bin_of(row.ended)).or_default() += 1,
-            State::Finished | State::Cancelled => {}
+            State::Finished | State::Cancelled | State::Unanswered => {}
         }
     }
 
@@ -390,6 +393,7 @@ impl Accounting {
             finished: counts.finished,
             failed: counts.failed,
             cancelled: counts.cancelled,
+            unanswered: counts.unanswered,
             efficiency: ratio(counts.finished, counts.finished + counts.failed),
             retries: counts.retries,
             deleted_files: 0,

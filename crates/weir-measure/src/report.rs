@@ -191,9 +191,12 @@ pub struct Totals {
     pub finished: u64,
     /// Those that failed.
     pub failed: u64,
-    /// Those that were cancelled because the drain window ended or the run was interrupted.
+    /// Those that the run cancelled because it was interrupted.
     #[serde(default)]
     pub cancelled: u64,
+    /// The part of `cancelled` of which the run ended before the transfer service said how they ended.
+    #[serde(default)]
+    pub unanswered: u64,
     /// `finished ÷ (finished + failed)`.
     pub efficiency: Option<f64>,
     /// Attempts beyond the first, of all transfers.

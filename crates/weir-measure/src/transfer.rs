@@ -44,8 +44,10 @@ pub enum State {
     Finished,
     /// Given up.
     Failed,
-    /// Stopped by the run itself, because the run was interrupted.
+    /// Cancelled by the run itself because the run was interrupted; the transfer service confirmed it.
     Cancelled,
+    /// The run was interrupted before the transfer service said how the transfer ended: it may have moved nothing, or the whole file.
+    Unanswered,
 }
 
 /// What went wrong.
@@ -65,7 +67,7 @@ pub struct Failure {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 3] = [State::Finished, State::Failed, State::Cancelled];
+    pub const ALL: [State; 4] = [State::Finished, State::Failed, State::Cancelled, State::Unanswered];
 
     /// The word used in rows.
     pub fn as_str(self) -> &'static str {
@@ -73,6 +75,7 @@ impl State {
             Self::Finished => "finished",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Unanswered => "unanswered",
         }
     }
 

@@ -73,7 +73,7 @@ function outcome(failed: number, open: number, compared: number, all: number): s
   const alone = all - compared - open;
   const rest =
     (alone === 0 ? "" : `; ${alone} of ${all} have fewer than two counters`) +
-    (open === 0 ? "" : `; ${open} of ${all} are open: repeated, withdrawn or failed attempts may explain the difference`);
+    (open === 0 ? "" : `; ${open} of ${all} are open: repeated, cancelled, unanswered or failed attempts may explain the difference`);
   if (alone === all) return `Nothing to compare: ${all === 1 ? "the quantity has" : `all ${all} quantities have`} fewer than two counters`;
   if (failed > 0) return `${failed} of ${compared} comparisons disagree${rest}`;
   if (compared === 0) return `No comparison agrees or disagrees${rest}`;

@@ -102,6 +102,7 @@ export function figures(report: Report): HTMLElement {
     tile("Transfers", null, "totals.transfers", { value: count(totals.transfers), unit: "" }, [
       totals.finished === null ? null : [figure("totals.finished", count(totals.finished)), " finished"],
       totals.cancelled === 0 ? null : [", ", figure("totals.cancelled", count(totals.cancelled)), " cancelled"],
+      totals.unanswered === 0 ? null : [" (", figure("totals.unanswered", count(totals.unanswered)), " unanswered)"],
       totals.retries === null ? null : [", ", figure("totals.retries", count(totals.retries)), totals.retries === 1 ? " retry" : " retries"],
     ]),
     tile("Failed", "failed", "totals.failed", { value: count(totals.failed), unit: "" }, [

@@ -144,14 +144,20 @@ impl<D: InjectionDoor> Engine<D> {
         });
     }
 
-    /// Ends the account of transfers that the service did not even withdraw.
-    pub(crate) fn give_up(&mut self, why: Withdrawal) {
+    /// Ends the account of transfers of which the service has not said how they ended. Returns how many there were.
+    pub(crate) fn give_up(&mut self, why: Withdrawal) -> usize {
         let now = self.clock.now();
         let pending = self.pending.iter();
         let left = pending.map(|(id, pending)| (*id, pending.record.link, pending.phase == Phase::Active));
-        for (id, link, is_active) in left.collect::<Vec<_>>() {
-            let (state, failure) = why.end(|failure| self.explained(failure, Some(link), is_active));
+        let left: Vec<_> = left.collect();
+        let count = left.len();
+        for (id, link, is_active) in left {
+            let (state, failure) = match why {
+                Withdrawal::Interrupted => (State::Unanswered, None),
+                Withdrawal::Overdue(_) => why.end(|failure| self.explained(failure, Some(link), is_active)),
+            };
             self.end(id, state, now, |record| record.failure = failure);
         }
+        count
     }
 }

@@ -118,7 +118,12 @@ fn totals(report: &Report) -> Vec<String> {
             report.windows.hold.end_s - report.windows.hold.start_s
         ));
     }
-    let cancelled = if totals.cancelled > 0 {
+    let cancelled = if totals.unanswered > 0 {
+        format!(
+            ", {} cancelled ({} of them unanswered)",
+            totals.cancelled, totals.unanswered
+        )
+    } else if totals.cancelled > 0 {
         format!(", {} cancelled", totals.cancelled)
     } else {
         String::new()
@@ -313,7 +318,7 @@ fn crosschecks(report: &Report) -> Vec<String> {
     let doubtful = open().count() - lone;
     if doubtful > 0 {
         lines.push(format!(
-            "– {doubtful} of {all} comparisons are open: repeated, withdrawn or failed attempts may explain the difference"
+            "– {doubtful} of {all} comparisons are open: repeated, cancelled, unanswered or failed attempts may explain the difference"
         ));
     }
     let notes = report.crosschecks.iter().filter(|check| check.subject == "all");
