@@ -17,8 +17,9 @@ packages=(curl davix rclone
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
     activemq default-jre-headless voms-clients postgresql libfaketime strace systemd iproute2
+    apache2-bin nginx-light libnginx-mod-http-dav-ext
     litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
-[ "$purpose" != bench ] || packages+=(nginx-light mmdebstrap)
+[ "$purpose" != bench ] || packages+=(mmdebstrap)
 
 # What does without the peers, if anything.
 [ "$purpose" != tests ] || without="(or run \`make test PEERS=no\` to leave them out)"

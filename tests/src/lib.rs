@@ -39,6 +39,7 @@ mod services;
 mod strace;
 mod syscalls;
 mod tape;
+mod web_server;
 mod xrootd;
 
 pub use binary::{find_weir, weir_binary};
@@ -68,4 +69,5 @@ pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, dra
 pub use strace::{Strace, Trouble};
 pub use syscalls::{Call, Recording};
 pub use tape::{Tape, TapeState};
+pub use web_server::{WebServer, WebServerKind};
 pub use xrootd::{Cluster, Elsewhere, Xrootd, XrootdSettings};

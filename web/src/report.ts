@@ -231,6 +231,8 @@ const report = object({
   interrupted: otherwise(flag, () => false),
   /** Whether the report was built from the rows of a run that did not come to its end. */
   incomplete: otherwise(flag, () => false),
+  /** RSEs that tell no checksum: what was copied there is verified by its size alone. */
+  verified_by_size: listOrNone(text),
   command: maybe(text),
   started_at: maybe(text),
   ended_at: maybe(text),

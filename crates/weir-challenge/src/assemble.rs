@@ -23,6 +23,8 @@ pub(crate) struct Found<'a> {
     pub(crate) driven: Driven,
     pub(crate) crosschecks: Vec<CrossCheck>,
     pub(crate) audit: Option<Audit>,
+    /// RSEs that tell no checksum.
+    pub(crate) verified_by_size: Vec<String>,
 }
 
 /// Where a report goes that its run folder cannot take, after the system's folder for temporary files: the second outlives a restart of
@@ -99,7 +101,7 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
             text: format!("{failures} delivered files could not be deleted"),
         });
     }
-    measurement.finish().report(Ending {
+    let report = measurement.finish().report(Ending {
         command: found.command.to_owned(),
         started_at: moment(found.clock.started_at()),
         ended_at: moment(jiff::Timestamp::now()),
@@ -112,7 +114,11 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
         deleted_files: found.sums.deleted_files,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
-    })
+    });
+    Report {
+        verified_by_size: found.verified_by_size,
+        ..report
+    }
 }
 
 /// Returns which build this is.

@@ -431,7 +431,7 @@ impl Cleaning<'_> {
                 .extend(stay.iter().filter(|place| !is_noted(place)).cloned());
             let why = match stay.len() {
                 0 if self.which != Delete::Nothing => door
-                    .delete(path)
+                    .delete_directory(path)
                     .await
                     .err()
                     .map(|error| weir_auth::error_chain(&error)),

@@ -170,7 +170,12 @@ impl<'a> Deletion<'a> {
         if failures.load(Ordering::Relaxed) >= FAILURES_MAX {
             return false;
         }
-        match self.doors[door].delete(path).await {
+        let door_to = &self.doors[door];
+        let deleted = match made {
+            Some(_) => door_to.delete(path).await,
+            None => door_to.delete_directory(path).await,
+        };
+        match deleted {
             Ok(_) => {
                 failures.store(0, Ordering::Relaxed);
                 if let Some(made) = made {

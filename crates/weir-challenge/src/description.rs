@@ -31,6 +31,9 @@ pub(crate) struct RunDescription {
     pub(crate) directory: String,
     /// Where the data areas of the embedded grid are, with its secrets.
     pub(crate) scratch: PathBuf,
+    /// RSEs that tell no checksum.
+    #[serde(default)]
+    pub(crate) verified_by_size: Vec<String>,
 }
 
 impl RunDescription {
@@ -43,6 +46,7 @@ impl RunDescription {
             host,
             directory: format!("/weir/{run}"),
             scratch: scratch.to_owned(),
+            verified_by_size: Vec::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Finds the doors of a running grid and the tokens for them.
 
+use std::sync::Arc;
+
 use weir_auth::client::TokenSource;
 use weir_grid::{EmbeddedGrid, GridCredentials, KindDescription};
 use weir_http::Client;
@@ -41,6 +43,7 @@ pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) ->
             return Err(RunError::NoDoor { rse: name });
         };
         doors.push(StorageDoor {
+            without_checksums: Arc::default(),
             url: url.trim_end_matches('/').to_owned(),
             audience: weir_grid::origin(url).to_owned(),
             scope_prefix: scope_prefix(&rse.kind),
@@ -81,6 +84,7 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
             return Err(RunError::NoDoor { rse: name });
         };
         storage.push(StorageDoor {
+            without_checksums: Arc::default(),
             url: found.url.trim_end_matches('/').to_owned(),
             audience: found.audience.clone(),
             scope_prefix: scope_prefix(&rse.kind),

@@ -250,7 +250,7 @@ impl FtsDoor {
             })
         };
         let mut parameters = json!({
-            "verify_checksum": "both",
+            "verify_checksum": verification(source.is_without_checksums(), destination.is_without_checksums()),
             "overwrite": false,
             "unmanaged_tokens": true,
             "id_generator": "deterministic",
@@ -264,6 +264,16 @@ impl FtsDoor {
             parameters["retry"] = (-1).into();
         }
         Ok(json!({ "params": parameters, "files": batch.orders.iter().map(file).collect::<Vec<_>>() }))
+    }
+}
+
+/// The ends whose checksums are compared with the one that the run knows, by whether source and destination tell none.
+fn verification(source: bool, destination: bool) -> &'static str {
+    match (source, destination) {
+        (false, false) => "both",
+        (true, false) => "target",
+        (false, true) => "source",
+        (true, true) => "none",
     }
 }
 

@@ -150,6 +150,7 @@ fn report() -> String {
         driven: Driven::default(),
         crosschecks: rest.crosschecks,
         audit: None,
+        verified_by_size: Vec::new(),
     };
     let mut report = crate::assemble::report(measurement, found);
     report.weir.commit = None;

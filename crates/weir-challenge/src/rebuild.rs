@@ -99,7 +99,8 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
     })?;
     let ended_at = started_at.parse::<jiff::Timestamp>().ok();
     let ended_at = ended_at.and_then(|start| start.checked_add(reached).ok());
-    Ok(replayed.measurement.finish().report(Ending {
+    let verified_by_size = run.verified_by_size;
+    let report = replayed.measurement.finish().report(Ending {
         command: run.command,
         started_at,
         ended_at: ended_at.map_or_else(String::new, |at| format!("{at:.3}")),
@@ -112,7 +113,11 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
         deleted_files,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
-    }))
+    });
+    Ok(Report {
+        verified_by_size,
+        ..report
+    })
 }
 
 /// Says how far the run came.

@@ -307,6 +307,8 @@ impl RunTask<'_> {
 
         let clock = Clock::start();
         description.started_at = Some(assemble::moment(clock.started_at()));
+        let without_checksums = doors.iter().filter(|door| door.is_without_checksums());
+        description.verified_by_size = without_checksums.map(|door| door.name.clone()).collect();
         description.write(self.folder)?;
         let no_more = CancellationToken::new();
         let keep = Keep::percent(self.plan.seed, self.options.audit);
@@ -375,6 +377,7 @@ impl RunTask<'_> {
             driven,
             crosschecks,
             audit,
+            verified_by_size: description.verified_by_size,
         };
         for text in books.close() {
             let t_s = clock.now().as_secs_f64();

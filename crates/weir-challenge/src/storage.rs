@@ -7,6 +7,8 @@ mod looks;
 mod sending;
 
 use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -52,6 +54,8 @@ pub(crate) struct StorageDoor {
     pub(crate) tokens: TokenSource,
     /// Speaks to it, and trusts whom it needs.
     pub(crate) client: Client,
+    /// Whether it was seen to tell no Adler-32 of its files: what is written there is verified by size alone.
+    pub(crate) without_checksums: Arc<AtomicBool>,
 }
 
 /// What a storage door did not do.
@@ -154,6 +158,11 @@ impl StorageDoor {
         format!("{}{path}", self.url)
     }
 
+    /// Whether it was seen to tell no Adler-32 of its files.
+    pub(crate) fn is_without_checksums(&self) -> bool {
+        self.without_checksums.load(Ordering::Relaxed)
+    }
+
     /// Returns `scheme://host:port`.
     pub(crate) fn origin(&self) -> &str {
         let host = self.url.find("://").map_or(0, |end| end + 3);
@@ -254,6 +263,18 @@ impl StorageDoor {
                 ..
             }) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a directory; returns whether it was there. nginx knows collections by the slash at the end of their URL alone, and answers 409
+    /// without it.
+    pub(crate) async fn delete_directory(&self, path: &str) -> Result<bool, StorageError> {
+        match self.delete(path).await {
+            Err(StorageError::Refused {
+                status: StatusCode::CONFLICT,
+                ..
+            }) => self.delete(&format!("{path}/")).await,
+            outcome => outcome,
         }
     }
 

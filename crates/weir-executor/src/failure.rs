@@ -30,6 +30,7 @@ impl Scene {
             _ => class,
         };
         let (remedy, retry) = advice(class, self.party);
+        let uncounted = class == ErrorClass::Checksum && says(message.as_ref(), &["no checksum to compare"]);
         let revoked = class == ErrorClass::Tls && is_revoked(message.as_ref());
         Failure {
             class,
@@ -38,6 +39,11 @@ impl Scene {
             message: scrub(message.as_ref()),
             remedy: if directory {
                 "submit the path of a file, not of a directory".to_owned()
+            } else if uncounted {
+                format!(
+                    "have the {} compute checksums, or submit with verify_checksum=source or none",
+                    self.party
+                )
             } else if revoked {
                 REVOKED.to_owned()
             } else {

@@ -32,6 +32,7 @@
 mod attempt;
 mod clients;
 pub mod config;
+mod endpoints;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

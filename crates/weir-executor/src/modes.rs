@@ -4,6 +4,8 @@
 //! way ([`super::thirdparty::Cause::Mode`]); a storage that is away, a full disk or a timeout says nothing about the mode, and a mode that a
 //! job demands teaches nothing. After a while ([`Modes::new`]) one transfer at a time tries the better mode again.
 //!
+//! Beside the pairs, endpoints are remembered that make no third-party copies at all ([`super::endpoints`]): no pair asks them.
+//!
 //! What is learnt lives as long as the process, and on several nodes each learns by itself.
 
 use std::{
@@ -15,7 +17,10 @@ use std::{
 use tokio::time::Instant;
 use weir_world::CopyMode;
 
-use super::wire::Side;
+use super::{
+    endpoints::{Endpoints, Refusal, is_web_server},
+    wire::Side,
+};
 use weir_service::time::{self, Millis};
 
 /// Pairs remembered; beyond that all are forgotten, and learnt again in one transfer each.
@@ -86,7 +91,8 @@ pub struct Shown {
     pub source: String,
     /// `https://host:port`.
     pub destination: String,
-    pub credential: Credential,
+    /// None: with every kind.
+    pub credential: Option<Credential>,
     pub mode: CopyMode,
     pub at: Millis,
     /// Names no file: that may be another VO's.
@@ -100,6 +106,7 @@ pub struct Shown {
 pub struct Modes {
     patience: Duration,
     given_up: Mutex<HashMap<Path, Vec<GivenUp>>>,
+    endpoints: Mutex<Endpoints>,
 }
 
 impl Default for Modes {
@@ -114,6 +121,7 @@ impl Modes {
         Self {
             patience,
             given_up: Mutex::default(),
+            endpoints: Mutex::default(),
         }
     }
 
@@ -139,12 +147,14 @@ impl Modes {
                 probe: None,
             };
         }
-        let (mut order, mut probe) = (ALL.to_vec(), None);
+        let (mut order, mut probe) = (self.open_to(&path), None);
         if let Some(given_up) = self.lock().get_mut(&path) {
             let rank = |mode: CopyMode| given_up.iter().any(|one| one.mode == mode);
             order.sort_by_key(|mode| rank(*mode));
             let now = Instant::now();
-            let better = ALL.iter().take_while(|mode| **mode != order[0]);
+            let open = order.clone();
+            let better = ALL.iter().filter(|mode| open.contains(mode));
+            let better = better.take_while(|mode| order.first() != Some(mode));
             let due = better.filter_map(|mode| given_up.iter().position(|one| one.mode == *mode));
             let due = due
                 .filter(|place| !given_up[*place].probed && given_up[*place].again <= now)
@@ -165,6 +175,19 @@ impl Modes {
         }
     }
 
+    /// The modes that no endpoint's nature excludes.
+    fn open_to(&self, path: &Path) -> Vec<CopyMode> {
+        let mut endpoints = self.endpoints();
+        let mut order = ALL.to_vec();
+        if !endpoints.may_pull(&path.destination.endpoint, Instant::now()) {
+            order.retain(|mode| *mode != CopyMode::Pull);
+        }
+        if endpoints.refusal(&path.source.endpoint).is_some() {
+            order.retain(|mode| *mode != CopyMode::Push);
+        }
+        order
+    }
+
     /// The modes that are given up between two storage elements.
     pub fn given_up(&self, source: &str, destination: &str) -> Vec<Shown> {
         let now = Instant::now();
@@ -177,7 +200,7 @@ impl Modes {
                 given_up.iter().map(|one| Shown {
                     source: path.source.endpoint.clone(),
                     destination: path.destination.endpoint.clone(),
-                    credential: path.credential,
+                    credential: Some(path.credential),
                     mode: one.mode,
                     at: one.at,
                     reason: reason(one.status),
@@ -185,8 +208,47 @@ impl Modes {
                 })
             })
             .collect();
-        shown.sort_by_key(|one| (one.credential.as_str(), one.at));
+        drop(all);
+        let endpoints = self.endpoints();
+        let no_copies = |mode, source: &str, destination: &str, refusal: &Refusal| Shown {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+            credential: None,
+            mode,
+            at: refusal.at,
+            reason: format!(
+                "the storage makes no third-party copies: it answered COPY with HTTP {}",
+                refusal.status
+            ),
+            again_in: refusal.again.saturating_duration_since(now),
+        };
+        let pulls = endpoints.refusals_of(destination);
+        shown.extend(pulls.map(|(endpoint, refusal)| no_copies(CopyMode::Pull, source, endpoint, refusal)));
+        let pushes = endpoints.refusals_of(source);
+        shown.extend(pushes.map(|(endpoint, refusal)| no_copies(CopyMode::Push, endpoint, destination, refusal)));
+        shown.sort_by_key(|one| (one.credential.map_or("", Credential::as_str), one.at));
         shown
+    }
+
+    /// Why this source is not ordered to push, if it is not: it is known to make no third-party copies, or its server (the `Server`
+    /// header) is one that would be expected to take the order for a copy within itself.
+    pub(crate) fn why_no_push(&self, source: &Side, server: Option<&str>) -> Option<String> {
+        let endpoint = source.surl.endpoint();
+        let endpoints = self.endpoints();
+        if let Some(refusal) = endpoints.refusal(&endpoint) {
+            return Some(format!("it answered COPY with HTTP {} before", refusal.status));
+        }
+        let server = server.filter(|server| is_web_server(server) && !endpoints.copies(&endpoint))?;
+        Some(format!("its server is {server}"))
+    }
+
+    /// Whether this endpoint has carried out a third-party copy.
+    pub(crate) fn has_copied(&self, side: &Side) -> bool {
+        self.endpoints().copies(&side.surl.endpoint())
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, Endpoints> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Path, Vec<GivenUp>>> {
@@ -220,6 +282,9 @@ impl Choice<'_> {
 
     /// This mode worked.
     pub(crate) fn worked(&mut self, mode: CopyMode) {
+        if let Some(active) = self.active(mode) {
+            self.modes.endpoints().has_copied(&active.endpoint);
+        }
         if !self.learns {
             return;
         }
@@ -231,6 +296,30 @@ impl Choice<'_> {
             }
         }
         self.probe = self.probe.filter(|probe| *probe != mode);
+    }
+
+    /// The end that carries out a copy in this mode; none where the service does.
+    fn active(&self, mode: CopyMode) -> Option<&End> {
+        match mode {
+            CopyMode::Pull => Some(&self.path.destination),
+            CopyMode::Push => Some(&self.path.source),
+            CopyMode::Streamed => None,
+        }
+    }
+
+    /// The storage that was ordered to copy in this mode makes no third-party copies: it answered with this status, and the file could be
+    /// copied otherwise.
+    pub(crate) fn makes_no_copies(&mut self, mode: CopyMode, status: u16) {
+        let Some(active) = self.active(mode).filter(|_| self.learns) else {
+            return;
+        };
+        let refusal = Refusal {
+            se: active.se.clone(),
+            at: time::now(),
+            status,
+            again: Instant::now() + self.modes.patience,
+        };
+        self.modes.endpoints().has_refused(&active.endpoint, refusal);
     }
 
     /// A storage refused this mode for a reason of the mode's own.
@@ -335,6 +424,40 @@ mod tests {
         drop(probe);
         assert_eq!(order(Token), [Pull, Push, Streamed]);
         assert!(modes.given_up("https://a", "https://b").is_empty());
+    }
+
+    #[test]
+    fn a_storage_that_makes_no_copies_is_asked_by_no_pair() {
+        // Every source would ask an Apache for pulls, and a push would have it copy within itself.
+        let (modes, (a, b)) = (Modes::new(PATIENCE), sides());
+        let mut first = modes.choose(None, &a, &b, Token);
+        first.makes_no_copies(Pull, 404);
+        first.worked(Push);
+        drop(first);
+        let c = side(Party::Source, "https://c/f");
+        for other in [&a, &c] {
+            assert_eq!(modes.choose(None, other, &b, Proxy).order(), [Push, Streamed]);
+            assert_eq!(modes.choose(None, &b, other, Token).order(), [Pull, Streamed]);
+        }
+        let shown = modes.given_up("https://c", "https://b");
+        assert_eq!((shown.len(), shown[0].mode, shown[0].credential), (1, Pull, None));
+        assert_eq!(modes.given_up("https://b", "https://c")[0].mode, Push);
+        assert!(modes.has_copied(&a) && !modes.has_copied(&b));
+        // It learns to: everybody asks it again.
+        modes.choose(Some("pull"), &a, &b, Token).worked(Pull);
+        assert_eq!(modes.choose(None, &c, &b, Token).order(), [Pull, Push, Streamed]);
+    }
+
+    #[test]
+    fn a_web_server_is_not_ordered_to_push_until_it_has_copied() {
+        let (modes, (a, b)) = (Modes::new(PATIENCE), sides());
+        let apache = Some("Apache/2.4.71 (Debian)");
+        assert!(modes.why_no_push(&a, apache).unwrap().contains("Apache/2.4.71"));
+        assert_eq!(modes.why_no_push(&a, Some("XrootD/v5.5.3")), None);
+        assert_eq!(modes.why_no_push(&a, None), None);
+        // It is the proxy of a storage that copies.
+        modes.choose(None, &b, &a, Token).worked(Pull);
+        assert_eq!(modes.why_no_push(&a, apache), None);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The directories above a destination.
 
 use http::{HeaderMap, Method, StatusCode};
-use weir_world::{ErrorClass, Failure, Party, Phase};
+use weir_world::{
+    ErrorClass, Failure, Party, Phase,
+    class::{says, without_urls},
+};
 
 use super::{
     attempt::Attempt,
@@ -9,10 +12,12 @@ use super::{
     wire::{Forward, Side, send},
 };
 
-/// A missing parent collection: 409 by RFC 4918 section 9.7.1; XRootD 5.5 says 400 or 404 with "no such file or directory".
+/// A missing parent collection: 409 by RFC 4918 section 9.7.1, to this service or to the source that pushes; XRootD 5.5 says 400 or 404 with
+/// "no such file or directory".
 pub(super) fn lacks_parent(failure: &Failure) -> bool {
     let missing = failure.class == ErrorClass::NotFound && failure.party == Party::Destination;
-    let conflict = failure.class == ErrorClass::Overload && failure.message.contains("HTTP 409");
+    let is_conflict = || says(&without_urls(&failure.message), &["http 409", "409 conflict"]);
+    let conflict = failure.class == ErrorClass::Overload && is_conflict();
     failure.bytes_moved.0 == 0 && (missing || conflict)
 }
 

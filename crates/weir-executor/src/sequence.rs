@@ -198,7 +198,7 @@ impl Attempt<'_> {
         let mut choice = self
             .modes
             .choose(forced, self.source, self.destination, self.credential());
-        let mut first_failure = None;
+        let (mut first_failure, mut doubt) = (None, None);
         let mut deadline = Instant::now() + self.wall;
         for mode in choice.order() {
             // Waiting for a place says nothing about the path.
@@ -208,13 +208,19 @@ impl Attempt<'_> {
                 _ => None,
             };
             deadline += waits.elapsed();
-            let outcome = match tokio::time::timeout_at(deadline, self.copy_by(mode, source, size)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(Refused::for_good(self.overdue())),
+            let outcome = match self.not_ordered(mode, source) {
+                Some(refused) => Err(refused),
+                None => tokio::time::timeout_at(deadline, self.copy_by(mode, source, size))
+                    .await
+                    .unwrap_or_else(|_| Err(Refused::for_good(self.overdue()))),
             };
             match outcome {
                 Ok(relayed) => {
                     choice.worked(mode);
+                    // The file was there, whatever the storage that was to copy it said of it.
+                    if let Some((mode, status)) = doubt {
+                        choice.makes_no_copies(mode, status);
+                    }
                     return Ok((mode, relayed));
                 }
                 Err(refused) => {
@@ -222,8 +228,11 @@ impl Attempt<'_> {
                     let failure = hide::shown(&self.file.spec, &refused.failure);
                     let cause = refused.cause;
                     tracing::debug!(op = %self.op, %mode, failure, ?cause, "copy refused");
-                    if let Cause::Mode(status) = cause {
-                        choice.refused(mode, status);
+                    match cause {
+                        Cause::Mode(status) => choice.refused(mode, status),
+                        Cause::NoCopies(status) => choice.makes_no_copies(mode, status),
+                        Cause::Doubt(status) => doubt = Some((mode, status)),
+                        Cause::Path | Cause::Matter => {}
                     }
                     let mut failure = refused.failure;
                     failure.message = format!("{mode}: {}", in_words_of_fts3(&failure));
@@ -242,6 +251,24 @@ impl Attempt<'_> {
                 .scene(Phase::Transfer)
                 .fail(ErrorClass::Internal, "no copy mode was left to try")
         }))
+    }
+
+    /// Why an order to copy in this mode is not given: a web server would take an order to push for a copy within itself, and might replace
+    /// a file of its own.
+    fn not_ordered(&self, mode: CopyMode, source: &Stat) -> Option<Refused> {
+        if mode != CopyMode::Push {
+            return None;
+        }
+        let why = self.modes.why_no_push(self.source, source.server.as_deref())?;
+        let scene = self.source.scene(Phase::Transfer);
+        let text =
+            format!("the source makes no third-party copies as far as is known ({why}), and is not ordered to push");
+        let mut failure = scene.fail(ErrorClass::Protocol, text);
+        failure.remedy = "let the destination pull, or submit with copy_mode=streamed".into();
+        Some(Refused {
+            failure,
+            cause: Cause::Path,
+        })
     }
 
     /// The kind of credential that both storages are shown.

@@ -23,6 +23,8 @@ pub(crate) struct Stat {
     pub(crate) etag: Option<String>,
     /// `Last-Modified`, as it came.
     pub(crate) modified: Option<String>,
+    /// `Server`, as it came.
+    pub(crate) server: Option<String>,
 }
 
 impl Stat {
@@ -150,6 +152,7 @@ pub(super) fn read(headers: &HeaderMap, algorithm: Option<Algorithm>) -> Stat {
         age,
         etag: text(header::ETAG).map(str::to_owned),
         modified: text(header::LAST_MODIFIED).map(str::to_owned),
+        server: text(header::SERVER).map(str::to_owned),
     }
 }
 

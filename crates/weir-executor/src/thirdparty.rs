@@ -14,6 +14,7 @@ use weir_world::{
 
 use super::{
     attempt::Attempt,
+    endpoints::is_web_server,
     failure::{Scene, told_by_weir},
     markers::{Markers, Told},
     wire::{Forward, Side, Trouble, send_watched, text_of},
@@ -35,6 +36,10 @@ pub(crate) enum Cause {
     Path,
     /// The storage does not copy in this mode: it answered COPY with this status, or said so in its last line.
     Mode(Option<u16>),
+    /// With this status the storage may mean the file, or that it makes no third-party copies. Another mode decides that.
+    Doubt(u16),
+    /// The storage answered COPY with this status, as one does that copies within itself.
+    NoCopies(u16),
 }
 
 impl Refused {
@@ -87,12 +92,32 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     // An order that was refused leaves nothing, and what is there then may be somebody else's.
     attempt.order_came_back(status.is_success());
     if !status.is_success() {
+        let server = response.headers().get(http::header::SERVER).cloned();
         let text = Box::pin(text_of(response)).await;
-        let cause = cause_of(status, &text);
+        let cause = match cause_of(mode, status, &text) {
+            Cause::Doubt(_) if attempt.modes.has_copied(active) => Cause::Matter,
+            cause => cause,
+        };
         let mut failure = scene.status(&active.naming(&method), status, &text);
+        if matches!(cause, Cause::Doubt(_)) {
+            doubtful(&mut failure, server.as_ref().and_then(|server| server.to_str().ok()));
+        }
         if let Some(host) = stripped {
             not_told(&mut failure, &host);
         }
+        return Err(Refused { failure, cause });
+    }
+    if mode == CopyMode::Push && has_no_verdict(&response) {
+        let text = format!(
+            "COPY {}: HTTP {status} without a verdict: the source makes no third-party copies, and may have copied the file within itself, to \
+             the path of the destination",
+            active.surl
+        );
+        let mut failure = scene.fail(ErrorClass::Protocol, text);
+        failure.remedy =
+            "let the destination pull, or submit with copy_mode=streamed; look whether that copy is to be removed"
+                .into();
+        let cause = Cause::NoCopies(status.as_u16());
         return Err(Refused { failure, cause });
     }
     let watched = watch(attempt, active, passive, response).await;
@@ -103,6 +128,21 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         }
         refused
     })
+}
+
+/// A storage without third-party copies may have said this, of whatever file.
+fn doubtful(failure: &mut Failure, server: Option<&str>) {
+    if let Some(server) = server.filter(|server| is_web_server(server)) {
+        failure.class = ErrorClass::Protocol;
+        let server = super::failure::scrub(server);
+        failure.message = format!(
+            "{}; its server is {server}, which makes no third-party copies",
+            failure.message
+        );
+    }
+    failure.remedy = "if the storage makes no third-party copies, let the other side copy (copy_mode=push) or this service (copy_mode=streamed); \
+                      if it does, look for the path there"
+        .into();
 }
 
 /// The copy went to this host, without the credentials of either side.
@@ -166,18 +206,51 @@ fn headers(attempt: &Attempt<'_>, passive: &Side, direction: &'static str, has_s
     headers
 }
 
+/// Whether an answer is that of a copy within the storage (RFC 4918 section 9.8.5): created or replaced, and no body that could hold markers.
+fn has_no_verdict(response: &Response<Incoming>) -> bool {
+    let is_page = || {
+        let kind = response.headers().get(http::header::CONTENT_TYPE);
+        kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
+    };
+    match response.status() {
+        StatusCode::NO_CONTENT => true,
+        StatusCode::CREATED => is_page() || http_body::Body::size_hint(response.body()).exact() == Some(0),
+        _ => false,
+    }
+}
+
 /// What a refusal before the start says about the mode.
 ///
 /// As gfal2 does it: the words that the file is missing, forbidden, there already or without space say the same in every mode, and a busy
-/// storage is not helped by asking differently.
-fn cause_of(status: StatusCode, text: &str) -> Cause {
+/// storage is not helped by asking differently. But a storage without HTTP-TPC has no other words for an order to pull.
+fn cause_of(mode: CopyMode, status: StatusCode, text: &str) -> Cause {
+    let pull = mode == CopyMode::Pull;
     match status.as_u16() {
         code @ (405 | 501) => Cause::Mode(Some(code)),
         code @ (400 | 403) if refuses_mode(text) => Cause::Mode(Some(code)),
+        // What is missing is not the source: it was looked at just before.
+        404 if pull && !says(text, &["source", "remote"]) => Cause::Doubt(404),
+        code @ (400 | 409) if pull && is_stock_page(status, text) => Cause::Doubt(code),
         400 if text.trim().is_empty() || says(text, &["unknown", "invalid", "source", "destination"]) => Cause::Path,
         code if code >= 405 && ![409, 410, 412, 413, 423, 425, 429, 503, 507].contains(&code) => Cause::Path,
         _ => Cause::Matter,
     }
+}
+
+/// Whether an answer says no more than its status: an empty one, or the page that a web server has for the status.
+fn is_stock_page(status: StatusCode, text: &str) -> bool {
+    let mut rest = text.to_ascii_lowercase();
+    let reason = status.canonical_reason().unwrap_or_default().to_ascii_lowercase();
+    // Apache 2.4 for 400, and its signature; nginx and lighttpd write the status alone.
+    let sentence = "your browser sent a request that this server could not understand.";
+    for known in [sentence, reason.as_str(), status.as_str()] {
+        rest = rest.replace(known, "");
+    }
+    let rest = rest.trim();
+    let is_signature = ["apache/", "nginx", "lighttpd/"]
+        .iter()
+        .any(|name| rest.starts_with(name));
+    rest.is_empty() || (is_signature && rest.len() < 200)
 }
 
 /// Whether a storage says that it does not copy this way.
@@ -365,8 +438,41 @@ mod tests {
     use super::*;
 
     fn says_of_the_mode(status: u16, text: &str, expected: Cause) {
+        says_of(CopyMode::Pull, status, text, expected);
+    }
+
+    fn says_of(mode: CopyMode, status: u16, text: &str, expected: Cause) {
         let status = StatusCode::from_u16(status).unwrap_or_default();
-        assert_eq!(cause_of(status, text), expected, "{status} {text}");
+        assert_eq!(cause_of(mode, status, text), expected, "{mode} {status} {text}");
+    }
+
+    #[test]
+    fn a_server_without_third_party_copies_is_told_from_a_missing_file() {
+        // An Apache could only be read from: "check the path at the destination".
+        let nginx = " 400 Bad Request \n\n 400 Bad Request \n nginx/1.22.1 \n";
+        let apache = "  400 Bad Request  \n Bad Request \n Your browser sent a request that this server could not understand. \n\n";
+        for (status, text) in [
+            (
+                404,
+                "404 Not Found  Not Found The requested URL was not found on this server.",
+            ),
+            (400, nginx),
+            (400, apache),
+            (400, "Bad Request"),
+            (409, "Conflict"),
+        ] {
+            says_of(CopyMode::Pull, status, text, Cause::Doubt(status));
+        }
+        for (status, text) in [
+            (404, "Rejected PULL: remote copy failed with status code 404"),
+            (404, "the source has no such file"),
+            (409, "/tree is a directory"),
+            (400, "path has a dot"),
+        ] {
+            says_of(CopyMode::Pull, status, text, Cause::Matter);
+        }
+        says_of(CopyMode::Push, 404, "", Cause::Matter);
+        says_of(CopyMode::Push, 409, "Conflict", Cause::Matter);
     }
 
     #[test]
@@ -380,21 +486,14 @@ mod tests {
         ] {
             says_of_the_mode(status, text, Cause::Mode(Some(status)));
         }
-        for (status, text) in [
-            (400, ""),
-            (400, "unknown scheme in Source"),
-            (500, ""),
-            (502, ""),
-            (504, ""),
-        ] {
+        for (status, text) in [(400, "unknown scheme in Source"), (500, ""), (502, ""), (504, "")] {
             says_of_the_mode(status, text, Cause::Path);
         }
         for (status, text) in [
             (400, "path has a dot"),
             (403, ""),
             (403, "copy to /vo denied"),
-            (404, ""),
-            (409, ""),
+            (409, "busy"),
             (412, ""),
             (503, ""),
             (507, ""),

@@ -54,6 +54,8 @@ impl Expected {
             return Ok(());
         }
         match (&source.checksum, &self.checksum) {
+            // What was submitted decides at the destination.
+            (None, Some(_)) if self.mode.target() => Ok(()),
             (None, _) => Err(self.silent(scene, "source", "target")),
             (Some(told), Some(expected)) if self.mode.source() && told != expected => Err(scene.fail(
                 ErrorClass::Checksum,
@@ -211,7 +213,10 @@ mod tests {
         check(Both, [A, B, B], Some((source, Retry::Never)));
         check(Both, [A, A, B], Some((destination, Retry::Later)));
         check(Both, [None, A, B], Some((destination, Retry::Later)));
-        check(Both, [A, None, A], Some((source, Retry::Never)));
+        check(Both, [A, None, A], None);
+        check(Both, [A, None, B], Some((destination, Retry::Later)));
+        check(Both, [None, None, A], Some((source, Retry::Never)));
+        check(Source, [A, None, A], Some((source, Retry::Never)));
         check(Both, [A, A, None], Some((destination, Retry::Never)));
         check(Source, [A, A, None], None);
         check(Source, [A, B, A], Some((source, Retry::Never)));

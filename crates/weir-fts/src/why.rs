@@ -148,7 +148,7 @@ fn modes(service: &Door, pair: &(String, String)) -> Value {
             "mode": one.mode.as_str(),
             "source": one.source,
             "destination": one.destination,
-            "credential": one.credential.as_str(),
+            "credential": one.credential.map_or("any", |credential| credential.as_str()),
             "given_up_at": time::format(one.at),
             "reason": one.reason,
             "tried_again_in_secs": one.again_in.as_secs(),

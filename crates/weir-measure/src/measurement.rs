@@ -256,6 +256,7 @@ impl Measured {
             workloads: figures.workloads,
             thresholds: thresholds.into_iter().map(|evaluated| evaluated.report).collect(),
             crosschecks: ending.crosschecks,
+            verified_by_size: Vec::new(),
             audit: ending.audit,
             errors: figures.errors,
             series: figures.series,

@@ -70,6 +70,9 @@ pub struct Report {
     pub crosschecks: Vec<CrossCheck>,
     /// Delivered files that were read back; `null` when none was asked for.
     pub audit: Option<Audit>,
+    /// RSEs that were seen to tell no checksum of their files: what was copied there is verified by its size alone. Absent where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified_by_size: Vec<String>,
     /// Transfers that failed, by class, most frequent first.
     pub errors: Vec<ErrorReport>,
     /// How much the parts of the hold window differ; `null` when it is too short to be divided.

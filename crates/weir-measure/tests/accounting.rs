@@ -389,6 +389,7 @@ fn report() -> Report {
     );
     let window = |start_s: f64, end_s: f64| Window { start_s, end_s };
     Report {
+        verified_by_size: Vec::new(),
         schema: SCHEMA.to_owned(),
         verdict: Verdict::Pass,
         verdict_reasons: vec!["all thresholds hold".to_owned()],

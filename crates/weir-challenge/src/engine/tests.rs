@@ -124,6 +124,7 @@ impl InjectionDoor for Scripted {
 
 pub(crate) fn door(name: &str) -> StorageDoor {
     StorageDoor {
+        without_checksums: std::sync::Arc::default(),
         name: name.to_owned(),
         url: format!("https://{name}.invalid:1"),
         audience: String::new(),

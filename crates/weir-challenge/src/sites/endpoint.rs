@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -243,10 +244,14 @@ async fn checksum(door: &StorageDoor, file: &TestFile, checksums: &Checksums) ->
             format!("the storage says {there}, {sent} was sent"),
             "the storage changes what it stores, or counts wrongly: nothing can be verified there",
         ),
-        _ => Outcome::Warning {
-            detail: "the storage tells no Adler-32".to_owned(),
-            remedy: "have it take checksums: without them a copy is verified by its size alone".to_owned(),
-        },
+        _ => {
+            door.without_checksums.store(true, Ordering::Relaxed);
+            Outcome::Warning {
+                detail: "the storage tells no Adler-32".to_owned(),
+                remedy: "have it take checksums: without them what is copied there is verified by its size alone; --audit reads a sample back"
+                    .to_owned(),
+            }
+        }
     }
 }
 
@@ -315,7 +320,7 @@ pub(super) async fn delete(door: &StorageDoor, file: &TestFile, made: Option<&Ma
             .rmatch_indices('/')
             .filter(|(end, _)| *end >= door.directory.len())
         {
-            let _left = door.delete(&file.path[..end]).await;
+            let _left = door.delete_directory(&file.path[..end]).await;
         }
         Outcome::ok("what was written is gone")
     })

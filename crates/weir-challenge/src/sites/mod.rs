@@ -9,6 +9,7 @@ mod endpoint;
 mod links;
 mod probe;
 mod service;
+mod ways;
 
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,8 @@ pub struct CopyCheck {
     pub destination: String,
     /// The copy mode that the plan forces; none where the transfer service chooses.
     pub mode: Option<&'static str>,
+    /// The copy mode that worked, where the transfer service tells.
+    pub worked: Option<String>,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -70,6 +73,8 @@ pub struct SitesReport {
     pub sites: Vec<SiteChecks>,
     /// Copies between them.
     pub copies: Vec<CopyCheck>,
+    /// What works in which direction at each storage that takes part in a copy and does not start with the grid, a sentence each.
+    pub ways: Vec<String>,
     /// Copies that the plan needs and that were not tried, because others stand for them.
     pub copies_left_out: usize,
     /// How long everything took, in seconds.
@@ -179,7 +184,10 @@ pub(crate) async fn check<D: InjectionDoor>(
         }
     };
     let copies = futures_util::stream::iter(copies.iter().enumerate().map(one)).buffered(COPIES_AT_ONCE);
-    let copies: Vec<CopyCheck> = copies.collect().await;
+    let mut copies: Vec<CopyCheck> = copies.collect().await;
+    ways::forgive(&mut copies);
+    let external = doors.iter().filter(|door| !door.embedded);
+    let ways = external.filter_map(|door| ways::of(&door.name, &copies)).collect();
     for (number, site) in &mut sites {
         let file = TestFile::of(&doors[*number], *number, plan.seed);
         let tried = site.checks.iter().any(|check| check.name == "write");
@@ -198,6 +206,7 @@ pub(crate) async fn check<D: InjectionDoor>(
             .chain(sites.into_iter().map(|(_, site)| site))
             .collect(),
         copies,
+        ways,
         copies_left_out,
         took_s: begun.elapsed().as_secs_f64(),
     })

@@ -132,6 +132,7 @@ fn door(url: &str, asking: &Asking) -> StorageDoor {
     let url = url.trim_end_matches('/').to_owned();
     let token = asking.token.clone().unwrap_or_else(|| Secret::new(""));
     StorageDoor {
+        without_checksums: std::sync::Arc::default(),
         name: "it".to_owned(),
         audience: weir_grid::origin(&url).to_owned(),
         scope_prefix: String::new(),

@@ -175,6 +175,85 @@ async fn a_mode_that_was_refused_is_tried_again_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_storage_without_third_party_copies_is_told_from_a_missing_file() {
+    // An Apache answers an order to pull with 404: transfers to it failed with "check the path at the destination".
+    let pair = pair().await;
+    // A file that is in no mode there teaches nothing.
+    pair.b.fault("COPY", "/gone", Fault::Status(404, ""));
+    pair.a.put("/gone", BYTES);
+    pair.a.fault("COPY", "/gone", Fault::Status(404, ""));
+    pair.a.fault("GET", "/gone", Fault::Status(404, ""));
+    let gone = pair
+        .lab
+        .transfer(&pair.a.url("/gone"), &pair.b.url("/gone"), json!({ "retry": -1 }))
+        .await;
+    assert_eq!(
+        (&gone["file_state"], &gone["weir"]["error_class"]),
+        (&json!("FAILED"), &json!("not-found")),
+        "{gone}"
+    );
+    assert!(pair.given_up().await.is_empty());
+
+    pair.b.fault("COPY", "/f", Fault::Status(404, "Not Found"));
+    pair.copies_by("push", json!({ "verify_checksum": "both" })).await;
+    assert_eq!(pair.mode_of_next("/g", json!({})).await, "push");
+    assert!(pair.b.seen("COPY", "/g").is_empty(), "it is not asked again");
+    let given_up = pair.given_up().await;
+    let told: Vec<&str> = given_up.iter().map(|one| one["reason"].as_str().unwrap()).collect();
+    let reason = "the storage makes no third-party copies: it answered COPY with HTTP 404";
+    assert!(told.contains(&reason), "{given_up:?}");
+    // Nor is it asked to push, or by another storage.
+    let c = Stub::start();
+    pair.b.put("/h", BYTES);
+    let out = pair.lab.transfer(&pair.b.url("/h"), &c.url("/h"), json!({})).await;
+    assert_eq!(out["weir"]["mode"], "pull", "{out}");
+    c.put("/i", BYTES);
+    let other = pair.lab.transfer(&c.url("/i"), &pair.b.url("/i"), json!({})).await;
+    assert_eq!(other["weir"]["mode"], "push", "{other}");
+    assert!(pair.b.seen("COPY", "/i").is_empty());
+    pair.b.put("/j", BYTES);
+    let forced = pair
+        .lab
+        .transfer(
+            &pair.b.url("/j"),
+            &c.url("/j"),
+            json!({ "copy_mode": "push", "retry": -1 }),
+        )
+        .await;
+    let reason = forced["reason"].as_str().unwrap();
+    assert!(reason.contains("makes no third-party copies"), "{forced}");
+    assert!(pair.b.seen("COPY", "/j").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_became_a_copy_within_the_source_is_no_verdict() {
+    // A web server that disregards the host in `Destination` says 201 or 204: the file never left it.
+    let pair = pair().await;
+    pair.b.fault("COPY", "/f", Fault::Status(405, ""));
+    pair.a.fault("COPY", "/f", Fault::Status(204, ""));
+    pair.copies_by("streamed", json!({ "verify_checksum": "both" })).await;
+    assert_eq!(pair.mode_of_next("/g", json!({})).await, "streamed");
+    assert!(pair.a.seen("COPY", "/g").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_submitted_decides_where_the_source_tells_no_checksum() {
+    let pair = pair().await;
+    pair.a.fault("HEAD", "/f", Fault::NoDigest);
+    let right = format!("ADLER32:{}", adler32(BYTES));
+    let with =
+        |checksum: &str| json!({ "verify_checksum": "both", "checksum": checksum, "retry": -1, "overwrite": true });
+    pair.copies_by("pull", with(&right)).await;
+    let wrong = pair.copy(with("ADLER32:00000001")).await;
+    assert_eq!(wrong["weir"]["error_class"], "checksum", "{wrong}");
+    let none = pair
+        .copy(json!({ "verify_checksum": "both", "retry": -1, "overwrite": true }))
+        .await;
+    let reason = none["reason"].as_str().unwrap();
+    assert!(reason.contains("the source does not tell the file's adler32"), "{none}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
     let pair = pair().await;
     pair.b

@@ -30,6 +30,7 @@ pub(super) fn lines(report: &SitesReport, all: bool) -> Vec<String> {
             lines.extend(finding(&format!("{name:<24}"), &copy.outcome));
         }
     }
+    lines.extend(report.ways.iter().map(|way| format!("  {way}")));
     if report.copies_left_out > 0 {
         let left_out = report.copies_left_out;
         lines.push(format!("  {left_out} more copies of the plan were not tried: those above were drawn, each storage in each role first"));

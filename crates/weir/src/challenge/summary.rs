@@ -30,6 +30,7 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
     if let Some(advice) = &report.advice {
         output.line(format!("  this machine {advice}"));
     }
+    print(by_size(report));
     print(sites(report));
     print(totals(report));
     print(steps(report));
@@ -50,6 +51,17 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
         outcome.report_folder.join("report.html").display()
     ));
     output.line(format!("again   {}", report.command));
+}
+
+/// Says where files were not verified by a checksum.
+fn by_size(report: &Report) -> Vec<String> {
+    if report.verified_by_size.is_empty() {
+        return Vec::new();
+    }
+    let names = report.verified_by_size.join(", ");
+    vec![format!(
+        "  what was copied to {names} is verified by its size alone: no checksum is told there"
+    )]
 }
 
 fn verdict(report: &Report, color: bool) -> String {

@@ -1,0 +1,165 @@
+//! Which endpoints carry out third-party copies, as far as this process has seen.
+//!
+//! A WebDAV server without HTTP-TPC takes `COPY` for a copy within itself (RFC 4918 section 9.8). Ordered to pull, it does not find a file
+//! at the place that the order names, or misses `Destination`: Apache 2.4.71 answers 404, nginx 1.22.1 and rclone 1.60 answer 400. Neither
+//! tells more than that; such a refusal is believed once another mode has copied the same file. Ordered to push, it may disregard the host
+//! in `Destination` and write to that path within itself: Apache does so, nginx where both hosts are the same. Servers of which that is to
+//! be expected are therefore not ordered to push unless they have carried out a third-party copy.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
+use weir_service::time::Millis;
+
+/// Endpoints remembered; beyond that all are forgotten.
+const ENDPOINTS_MAX: usize = 100_000;
+
+/// While one transfer tries again whether an endpoint pulls, the others wait so long for what it learns.
+const TRIAL: Duration = Duration::from_secs(60);
+
+/// Products of the `Server` header that are web servers or WebDAV servers without HTTP-TPC. A storage behind one as a proxy is known as
+/// such by its first third-party copy.
+const WEB_SERVERS: &[&str] = &[
+    "apache",
+    "caddy",
+    "cheroot",
+    "lighttpd",
+    "litespeed",
+    "microsoft-iis",
+    "nginx",
+    "openresty",
+    "rclone",
+    "wsgidav",
+];
+
+/// Whether a `Server` header (RFC 9110 section 10.2.4) names one of [`WEB_SERVERS`].
+pub(super) fn is_web_server(server: &str) -> bool {
+    let product = server.split(['/', ' ']).next().unwrap_or_default();
+    WEB_SERVERS.iter().any(|known| product.eq_ignore_ascii_case(known))
+}
+
+/// What is known of an endpoint.
+#[derive(Debug, Clone)]
+enum Known {
+    Copies,
+    CopiesNot(Refusal),
+}
+
+/// Why an endpoint is held for one that makes no third-party copies.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal {
+    /// The storage element of the endpoint, which has no port.
+    pub(super) se: String,
+    pub(super) at: Millis,
+    /// Its answer to the order.
+    pub(super) status: u16,
+    /// When it is ordered to pull again.
+    pub(super) again: Instant,
+}
+
+/// See the module. Keys are `scheme://host:port`.
+#[derive(Debug, Default)]
+pub(super) struct Endpoints(HashMap<String, Known>);
+
+impl Endpoints {
+    /// Whether the endpoint has carried out a third-party copy.
+    pub(super) fn copies(&self, endpoint: &str) -> bool {
+        matches!(self.0.get(endpoint), Some(Known::Copies))
+    }
+
+    /// The refusal of an endpoint that makes no third-party copies.
+    pub(super) fn refusal(&self, endpoint: &str) -> Option<&Refusal> {
+        match self.0.get(endpoint)? {
+            Known::CopiesNot(refusal) => Some(refusal),
+            Known::Copies => None,
+        }
+    }
+
+    /// Endpoints of a storage element that make no third-party copies.
+    pub(super) fn refusals_of<'e>(&'e self, se: &'e str) -> impl Iterator<Item = (&'e str, &'e Refusal)> {
+        self.0.iter().filter_map(move |(endpoint, known)| match known {
+            Known::CopiesNot(refusal) if refusal.se == se => Some((endpoint.as_str(), refusal)),
+            _ => None,
+        })
+    }
+
+    /// Whether the endpoint is worth an order to pull: nothing speaks against it, or this transfer is the one that tries it again.
+    pub(super) fn may_pull(&mut self, endpoint: &str, now: Instant) -> bool {
+        match self.0.get_mut(endpoint) {
+            Some(Known::CopiesNot(refusal)) if refusal.again > now => false,
+            Some(Known::CopiesNot(refusal)) => {
+                refusal.again = now + TRIAL;
+                true
+            }
+            Some(Known::Copies) | None => true,
+        }
+    }
+
+    /// The endpoint has carried out a third-party copy.
+    pub(super) fn has_copied(&mut self, endpoint: &str) {
+        self.put(endpoint, Known::Copies);
+    }
+
+    /// The endpoint makes no third-party copies.
+    pub(super) fn has_refused(&mut self, endpoint: &str, refusal: Refusal) {
+        self.put(endpoint, Known::CopiesNot(refusal));
+    }
+
+    fn put(&mut self, endpoint: &str, known: Known) {
+        if self.0.len() >= ENDPOINTS_MAX && !self.0.contains_key(endpoint) {
+            self.0.clear();
+        }
+        self.0.insert(endpoint.to_owned(), known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn web_servers_are_known_by_their_product() {
+        // A storage with HTTP-TPC would not be asked to push, or a web server would overwrite its own files.
+        for server in [
+            "Apache/2.4.71 (Debian) OpenSSL/3.0.19",
+            "nginx/1.22.1",
+            "nginx",
+            "rclone/v1.60.1-DEV",
+        ] {
+            assert!(is_web_server(server), "{server}");
+        }
+        for server in [
+            "XrootD/v5.5.3",
+            "dCache/9.2",
+            "Weir/0.1.0",
+            "Apache-Coyote/1.1",
+            "Jetty(9.4)",
+            "",
+        ] {
+            assert!(!is_web_server(server), "{server}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_refused_is_tried_again_by_one_transfer() {
+        // A server that learns to pull would be pushed to for ever, or every transfer would pay for the question.
+        let mut endpoints = Endpoints::default();
+        let (here, patience) = ("https://a:443", Duration::from_secs(900));
+        assert!(endpoints.may_pull(here, Instant::now()));
+        let refusal = |now: Instant| Refusal {
+            se: "https://a".to_owned(),
+            at: 0,
+            status: 404,
+            again: now + patience,
+        };
+        endpoints.has_refused(here, refusal(Instant::now()));
+        assert!(!endpoints.may_pull(here, Instant::now()) && !endpoints.copies(here));
+        tokio::time::advance(patience).await;
+        assert!(endpoints.may_pull(here, Instant::now()));
+        assert!(!endpoints.may_pull(here, Instant::now()), "one tries it");
+        tokio::time::advance(TRIAL).await;
+        assert!(endpoints.may_pull(here, Instant::now()), "nothing came of that");
+        endpoints.has_copied(here);
+        assert!(endpoints.may_pull(here, Instant::now()) && endpoints.refusal(here).is_none());
+    }
+}
