@@ -1,6 +1,6 @@
 #!/bin/bash
 # Gets other people's programs, which the black-box tests and the benchmarks speak to: Debian packages and, in .peers/,
-# the fts3 client and Rucio, which drives our grid. As root on Debian or Ubuntu it installs what is
+# the fts3 client, uproot, and Rucio, which drives our grid. As root on Debian or Ubuntu it installs what is
 # missing and says so; as an ordinary user it prints the one command that does and stops. PEERS=no: asks for nothing but
 # curl, with which all black-box tests speak.
 # usage: peers.sh tests|bench
@@ -12,13 +12,14 @@ fts3_version=3.14.2
 stomp_version=8.2.0
 rucio_version=41.5.1
 gunicorn_version=27.0.1
+uproot_version=5.7.7
 packages=(curl davix rclone
     gfal2-plugin-http gfal2-plugin-file gfal2-util-scripts python3-gfal2-util
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
     activemq default-jre-headless voms-clients postgresql libfaketime strace systemd iproute2
     apache2-bin nginx-light libnginx-mod-http-dav-ext
-    litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
+    litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc g++ davix-dev chromium)
 [ "$purpose" != bench ] || packages+=(mmdebstrap)
 
 # What does without the peers, if anything.
@@ -72,15 +73,15 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # A virtual environment holds its own path: one that was moved does not run.
-stamp=.peers/fts3-$fts3_version-stomp-$stomp_version-rucio-$rucio_version-gunicorn-$gunicorn_version.installed
+stamp=.peers/fts3-$fts3_version-stomp-$stomp_version-rucio-$rucio_version-gunicorn-$gunicorn_version-uproot-$uproot_version.installed
 if [ "$(cat "$stamp" 2>/dev/null)" != "$PWD" ]; then
-    echo "installing the fts3 client $fts3_version, stomp.py $stomp_version and Rucio $rucio_version into .peers/"
+    echo "installing the fts3 client $fts3_version, stomp.py $stomp_version, Rucio $rucio_version and uproot $uproot_version into .peers/"
     rm -rf .peers
     /usr/bin/python3 -m venv .peers
     if ! .peers/bin/pip install --quiet --disable-pip-version-check "fts3==$fts3_version" \
         "stomp.py==$stomp_version" "rucio[postgresql]==$rucio_version" "rucio-clients==$rucio_version" \
-        "gunicorn==$gunicorn_version" </dev/null; then
-        echo "error: pip could not install fts3 $fts3_version, stomp.py $stomp_version and rucio $rucio_version; what it said is above" >&2
+        "gunicorn==$gunicorn_version" "uproot==$uproot_version" </dev/null; then
+        echo "error: pip could not install fts3 $fts3_version, stomp.py $stomp_version, rucio $rucio_version and uproot $uproot_version; what it said is above" >&2
         [ -z "${without:-}" ] || echo "remedy: give it a way to a Python package index $without" >&2
         exit 2
     fi
