@@ -7,6 +7,7 @@
 //! | [`fixme`] | a test that asserts less than it should has a row in `docs/known-shortfalls.md` |
 //! | [`cycles`] | the modules of a crate use each other in one direction |
 //! | [`size`] | a crate divides before it gets large |
+//! | [`peers`] | bytes that come from a peer become text in one place |
 //! | [`links`] | relative links and anchors in Markdown resolve |
 //!
 //! Each rule is a plain function from text to findings, tested beside its code; this file only gathers.
@@ -14,6 +15,7 @@
 mod cycles;
 mod fixme;
 mod links;
+mod peers;
 mod rooms;
 mod size;
 mod text;
@@ -44,6 +46,8 @@ struct Settings {
     crate_lines_max: usize,
     /// Larger crates, with the lines that they may have.
     large: BTreeMap<String, usize>,
+    /// Files that make text of bytes without `weir_auth::peer_text`, with the reason.
+    peer_bytes: BTreeMap<String, String>,
     /// Words that do not belong in tracked files.
     word: Vec<text::Word>,
 }
@@ -89,6 +93,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     }
     cycles::check(&files, &settings.cycles, &mut findings);
     size::check(&files, settings.crate_lines_max, &settings.large, &mut findings);
+    peers::check(&files, &settings.peer_bytes, &mut findings);
     fixme::check(&files, &mut findings);
     links::check(&files, &mut findings);
     findings.sort();

@@ -180,17 +180,21 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 /// characters. Control characters move the cursor of a terminal and end lines of a log; direction marks show a text in another order.
 pub fn peer_text(said: impl AsRef<[u8]>) -> String {
     let text = String::from_utf8_lossy(said.as_ref());
-    let shown = |character: char| match character {
-        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => ' ',
-        other if other.is_control() => ' ',
-        other => other,
-    };
-    let clean = text.trim().chars().map(shown).collect::<String>();
+    let clean = text.trim().replace(is_mark, " ");
     let words = crate::redact(clean.trim());
     match words.char_indices().nth(PEER_TEXT_MAX) {
         Some((end, _)) => format!("{}…", &words[..end]),
         None => words,
     }
+}
+
+/// Whether a character shows nothing and acts on what is around it: control characters, ends of lines, and marks of direction.
+pub fn is_mark(character: char) -> bool {
+    let of_direction = matches!(
+        character,
+        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+    );
+    of_direction || character.is_control()
 }
 
 /// As [`peer_text`], of the first line of an answer's body.

@@ -46,7 +46,7 @@ pub mod x509;
 pub use authorize::{
     Denied, DeniedReason, Operation, authorize, authorize_certificate, authorize_move, authorize_with, move_needs,
 };
-pub use error::{AuthError, RETRY_AFTER, error_chain, one_line, peer_line, peer_text};
+pub use error::{AuthError, RETRY_AFTER, error_chain, is_mark, one_line, peer_line, peer_text};
 pub use path::{PathError, StoragePath, url_segment};
 pub use redact::redact;
 pub use rules::{Person, Rule};

@@ -65,7 +65,7 @@ pub fn parse(document: &[u8]) -> Result<Vec<Entry>> {
         match event {
             Event::Start(element) => {
                 let dav = matches!(namespace, ResolveResult::Bound(namespace) if namespace.as_ref() == b"DAV:");
-                let name = String::from_utf8_lossy(element.local_name().as_ref()).into_owned();
+                let name = weir_auth::peer_text(element.local_name().as_ref());
                 if open.is_empty() && !(dav && name == "multistatus") {
                     return Err(NoListing(format!("its root is {name}, not multistatus")));
                 }

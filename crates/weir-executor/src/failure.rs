@@ -174,7 +174,7 @@ pub(crate) fn advice(class: ErrorClass, party: Party) -> (String, Retry) {
 
 /// Takes secrets, queries of URLs, line ends and excess length out of a text.
 pub(crate) fn scrub(text: &str) -> String {
-    let one_line = weir_auth::redact(text).replace(|c: char| c.is_control(), " ");
+    let one_line = weir_auth::redact(text).replace(weir_auth::is_mark, " ");
     let mut out = String::with_capacity(one_line.len());
     for (number, word) in one_line.split(' ').filter(|word| !word.is_empty()).enumerate() {
         if number > 0 {
@@ -273,6 +273,7 @@ mod tests {
     fn nothing_secret_leaves_in_a_message() {
         let text = scrub("GET https://a/f?authz=Bearer%20abc&sig=1 said\r\n no");
         assert_eq!(text, "GET https://a/f?*** said no");
+        assert_eq!(scrub("\u{1b}[31mno\u{7} \u{202e}eci"), "[31mno eci");
         assert!(!scrub("Authorization: Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln").contains("eyJzdWIi"));
         assert!(scrub(&"ä".repeat(2000)).len() <= 1024);
     }

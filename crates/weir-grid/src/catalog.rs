@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
     }
 
     /// One call, with its status and answer.
-    async fn ask(&self, method: Method, path: &str, content: &Value) -> Result<(StatusCode, String), GridError> {
+    async fn ask(&self, method: Method, path: &str, content: &Value) -> Result<(StatusCode, Vec<u8>), GridError> {
         let content = if content.is_null() {
             String::new()
         } else {
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
         let status = response.status();
         let answer = body::read_limited(response.into_body(), ANSWER_MAX, PATIENCE).await;
         let answer = answer.map_err(|error| failed(error.into()))?;
-        Ok((status, String::from_utf8_lossy(&answer).into_owned()))
+        Ok((status, answer.to_vec()))
     }
 
     /// A call that must be done, or have been done before.
@@ -129,7 +129,8 @@ impl<'a> Session<'a> {
         if status.is_success() || status == StatusCode::CONFLICT {
             return Ok(());
         }
-        Err(failed(format!("{path} was answered {status}: {answer}").into()))
+        let said = weir_auth::peer_line(&answer);
+        Err(failed(format!("{path} was answered {status}: {said}").into()))
     }
 
     /// The grid's user, by certificate, and its client, by tokens, may use the account `root`.
@@ -200,7 +201,7 @@ impl<'a> Session<'a> {
             },
         });
         let (_, known) = self.ask(Method::GET, &format!("/rses/{name}"), &Value::Null).await?;
-        let known = serde_json::from_str::<Value>(&known).unwrap_or_default();
+        let known = serde_json::from_slice::<Value>(&known).unwrap_or_default();
         let keys = ["hostname", "port", "prefix", "impl"];
         let is_same = |one: &Value| one["scheme"] == scheme && keys.iter().all(|key| one[key] == protocol[key]);
         let all = known["protocols"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -227,8 +228,8 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let present = grid.rses.iter().map(|rse| rse.name.as_str()).collect::<BTreeSet<_>>();
-        for line in answer.lines() {
-            let row = serde_json::from_str::<Value>(line).unwrap_or_default();
+        for line in answer.split(|byte| *byte == b'\n') {
+            let row = serde_json::from_slice::<Value>(line).unwrap_or_default();
             let Some(name) = row["rse"].as_str().filter(|name| !present.contains(name)) else {
                 continue;
             };

@@ -151,17 +151,18 @@ fn pid_of(dir: &Path, site: &str) -> Option<u32> {
 fn last_line(log: &Path) -> String {
     use std::io::{Read as _, Seek as _, SeekFrom};
     const MOST: i64 = 4096;
-    let read = || -> std::io::Result<String> {
+    let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;
         let length = i64::try_from(file.metadata()?.len()).unwrap_or(i64::MAX);
         file.seek(SeekFrom::End(-length.min(MOST)))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(bytes)
     };
-    let text = read().unwrap_or_default();
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or("nothing").to_owned()
+    let bytes = read().unwrap_or_default();
+    let mut lines = bytes.rsplit(|byte| *byte == b'\n');
+    let line = lines.find(|line| !line.trim_ascii().is_empty());
+    weir_auth::peer_text(line.unwrap_or(b"nothing"))
 }
 
 /// Stops every process of a site of the grid on this directory, whoever started it; gives the sites that had one.
