@@ -108,6 +108,8 @@ struct Connection {
 impl Member {
     fn connect(&self, number: usize) -> Result<Connection> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        // Else the kernel takes megabytes of an answer before its writer notices that nobody reads.
+        socket.set_recv_buffer_size(16 * 1024)?;
         socket.bind(&SocketAddr::new(IpAddr::V4(self.from), 0).into())?;
         socket.connect_timeout(&self.to.into(), PATIENCE)?;
         let tcp = TcpStream::from(socket);

@@ -151,11 +151,15 @@ fn serve_tls(config: &CatalogConfig, logins: &Logins) -> Result<(ServerTls, Opti
     Ok(served.unwrap_or_default())
 }
 
+/// What a connection buffers, of heads, which may have 64 KiB, and of an answer whose reader has stopped.
+const BUFFER: usize = 72 * 1024;
+
 fn limits(config: &CatalogConfig) -> ServerLimits {
     ServerLimits {
         connections: config.limits.connections,
         // One client cannot keep all others out.
         connections_per_client: Some((config.limits.connections / 2).max(1)),
+        buffer: BUFFER,
         ..ServerLimits::default()
     }
 }

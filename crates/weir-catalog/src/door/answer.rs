@@ -151,7 +151,12 @@ where
     S: Stream<Item = Result<String, StoreError>> + Send + 'static,
 {
     let first = stream::once(async { Ok::<_, StoreError>(first) });
-    let body = Body::from_stream(first.chain(rest).inspect_err(|error| {
+    let pages = first.chain(rest).map_ok(|mut page| {
+        // A text that grew has room for as much again, which a reader that stops would keep.
+        page.shrink_to_fit();
+        page
+    });
+    let body = Body::from_stream(pages.inspect_err(|error| {
         tracing::error!(error = weir_auth::error_chain(error), "a listing was cut off");
     }));
     (StatusCode::OK, [(header::CONTENT_TYPE, kind)], body).into_response()

@@ -10,20 +10,15 @@ use weir_store::StoreError;
 use super::{
     Door, State,
     answer::{Answer, streamed},
+    pages::{FIRST, PageSize},
 };
 use crate::{
     database::Session,
     dids::{self, Known},
 };
 
-/// Rows of the first page: it is to be there at once.
-pub(super) const FIRST: usize = 100;
-
-/// Rows that one transaction reads for a stream.
-pub(super) const PAGE: usize = 1000;
-
-/// Numbers that are read together: 800 kB. A container has to be walked through for each.
-const BATCH: usize = 100_000;
+/// Numbers that are read together: 80 kB, which a reader that stops keeps. A container has to be walked through for each.
+const BATCH: usize = 10_000;
 
 /// Reads the numbers of what is in a collection, in their order: after this one, and at most so many.
 pub(super) type Content = fn(&mut dyn Session, &Known, DidId, usize) -> Result<Vec<DidId>, StoreError>;
@@ -76,17 +71,21 @@ pub(super) async fn listed(door: State, did: Did, content: Content, row: fn(&Kno
     };
     let (first, cursor) = door.database.read(of).await?;
     let text = move |rows: &[Known]| rows.iter().map(row).collect::<String>();
-    let begin = (Arc::clone(&door.0), cursor);
-    let rest = stream::try_unfold(begin, move |(door, cursor): (Arc<Door>, Cursor)| async move {
-        if cursor.is_over() {
-            return Ok(None);
-        }
-        let read = move |session: &mut dyn Session| {
-            let (rows, cursor) = cursor.clone().page(session, PAGE)?;
-            Ok((text(&rows), cursor))
-        };
-        let (text, cursor) = door.database.read(read).await?;
-        Ok::<_, StoreError>(Some((text, (door, cursor))))
-    });
+    let begin = (Arc::clone(&door.0), cursor, PageSize::first());
+    let rest = stream::try_unfold(
+        begin,
+        move |(door, cursor, size): (Arc<Door>, Cursor, PageSize)| async move {
+            if cursor.is_over() {
+                return Ok(None);
+            }
+            let read = move |session: &mut dyn Session| {
+                let (rows, cursor) = cursor.clone().page(session, size.rows())?;
+                Ok((text(&rows), cursor))
+            };
+            let (text, cursor) = door.database.read(read).await?;
+            let next = size.after(text.len());
+            Ok::<_, StoreError>(Some((text, (door, cursor, next))))
+        },
+    );
     Ok(streamed("application/x-json-stream", text(&first), rest))
 }

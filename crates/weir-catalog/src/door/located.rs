@@ -20,8 +20,8 @@ use super::{
     body::Object,
     caller::Caller,
     data::did_of,
-    listing::{FIRST, PAGE},
     order::{Near, Order},
+    pages::{PackedIds, PageSize, Place},
 };
 use crate::{
     database::Session,
@@ -35,10 +35,12 @@ use crate::{
 /// Files of one answer, at most: beyond that a client asks for parts.
 const FILES_MAX: usize = 100_000;
 
+/// More files than this come in the order in which they were made, which packs their numbers into a byte or two each.
+const IN_ORDER_ASKED: usize = 20_000;
+
 /// The filters of a listing.
 #[derive(Debug, Clone)]
 struct Wish {
-    dids: Vec<Did>,
     schemes: Vec<String>,
     expression: Option<String>,
     all_states: bool,
@@ -67,13 +69,13 @@ impl Domain {
     }
 }
 
-fn wish(body: &Object) -> Result<Wish, Failure> {
+fn wish(body: &Object) -> Result<(Vec<Did>, Wish), Failure> {
     let texts = |key: &str| {
         let all = body.value(key).and_then(Value::as_array).into_iter().flatten();
         all.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    Ok(Wish {
-        dids: body.list("dids")?.iter().map(did_of).collect::<Result<_, _>>()?,
+    let dids = body.list("dids")?.iter().map(did_of).collect::<Result<_, _>>()?;
+    let wish = Wish {
         schemes: texts("schemes"),
         expression: body.text("rse_expression")?.map(str::to_owned),
         all_states: body.flag("all_states")?.unwrap_or_default(),
@@ -87,7 +89,8 @@ fn wish(body: &Object) -> Result<Wish, Failure> {
         },
         order: Order::read(body)?,
         updated_after: body.value("updated_after").map(since).transpose()?,
-    })
+    };
+    Ok((dids, wish))
 }
 
 /// Seconds since the epoch, or a date and time of UTC.
@@ -155,37 +158,44 @@ struct Listing {
     form: Form,
     rses: Rses,
     near: Near,
-    files: Vec<DidId>,
+    files: PackedIds,
 }
+
+/// What is still to come of a listing: from which place on, and in pages of which size.
+type Rest = (Arc<Door>, Arc<Listing>, Option<Place>, PageSize);
 
 /// `POST /replicas/list`. The files are those of the moment of the question, a page of them is read in one transaction.
 pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, body: Object) -> Answer {
-    let (wish, form) = (wish(&body)?, Form::asked(&headers));
+    let ((dids, wish), form) = (wish(&body)?, Form::asked(&headers));
+    drop(body);
     let begin = move |session: &mut dyn Session| {
         let listing = Listing {
             wish: wish.clone(),
             form,
             rses: readable(session, &wish)?,
             near: Near::read(session, &wish.order)?,
-            files: files(session, &wish.dids)?,
+            files: PackedIds::of(&files(session, &dids)?),
         };
-        let first = listing.page(session, 0..FIRST.min(listing.files.len()))?;
-        Ok((first, listing))
+        let (page, place) = listing.files.read(Place::default(), PageSize::first().rows());
+        let first = listing.page(session, &page)?;
+        Ok((first, place, listing))
     };
-    let (first, listing) = door.database.read(begin).await?;
-    let begin = (Arc::clone(&door.0), Arc::new(listing), Some(FIRST));
-    let rest = stream::try_unfold(begin, |(door, listing, at): (Arc<Door>, Arc<Listing>, _)| async move {
-        let Some(at) = at else { return Ok(None) };
-        let end = listing.files.len().min(at + PAGE);
-        if at >= end {
-            return Ok(Some((listing.form.tail().to_owned(), (door, listing, None))));
+    let (first, place, listing) = door.database.read(begin).await?;
+    let size = PageSize::first().after(first.len());
+    let begin = (Arc::clone(&door.0), Arc::new(listing), Some(place), size);
+    let rest = stream::try_unfold(begin, |(door, listing, place, size): Rest| async move {
+        let Some(place) = place else { return Ok(None) };
+        let (page, place) = listing.files.read(place, size.rows());
+        if page.is_empty() {
+            return Ok(Some((listing.form.tail().to_owned(), (door, listing, None, size))));
         }
         let read = {
             let listing = Arc::clone(&listing);
-            move |session: &mut dyn Session| listing.page(session, at..end)
+            move |session: &mut dyn Session| listing.page(session, &page)
         };
         let text = door.database.read(read).await?;
-        Ok::<_, StoreError>(Some((text, (door, listing, Some(end)))))
+        let size = size.after(text.len());
+        Ok::<_, StoreError>(Some((text, (door, listing, Some(place), size))))
     });
     Ok(streamed(form.kind(), form.head().to_owned() + &first, rest))
 }
@@ -237,12 +247,15 @@ fn files(session: &mut dyn Session, dids: &[Did]) -> Result<Vec<DidId>, StoreErr
             return Err(Refusal::new(Class::TooManyFiles, message).into());
         }
     }
+    if files.len() > IN_ORDER_ASKED {
+        files.sort_unstable();
+    }
     Ok(files)
 }
 
 impl Listing {
-    fn page(&self, session: &mut dyn Session, part: std::ops::Range<usize>) -> Result<String, StoreError> {
-        let files = dids::in_order(session, &self.files[part])?;
+    fn page(&self, session: &mut dyn Session, part: &[DidId]) -> Result<String, StoreError> {
+        let files = dids::in_order(session, part)?;
         let ids = files.iter().map(|file| file.id).collect::<Vec<_>>();
         let mut parents = if self.wish.parents {
             content::ancestors(session, &ids)?
@@ -275,7 +288,7 @@ impl Listing {
         Ok(text)
     }
 
-    fn places(&self, file: &Known, mut replicas: Vec<Replica>) -> Vec<Place> {
+    fn places(&self, file: &Known, mut replicas: Vec<Replica>) -> Vec<Source> {
         replicas.retain(|one| self.rses.contains_key(&one.rse));
         self.wish.order.put(&self.near, &mut replicas);
         let mut hashed = None;
@@ -294,7 +307,7 @@ impl Listing {
             let mut read = read.collect::<Vec<_>>();
             read.sort_by_key(|(priority, _)| *priority);
             let urls = read.iter().map(|(_, protocol)| paths::url(protocol, path)).collect();
-            Place { replica, domain, urls }
+            Source { replica, domain, urls }
         };
         replicas.into_iter().map(place).collect()
     }
@@ -304,14 +317,14 @@ impl Listing {
 #[derive(Debug)]
 struct Located {
     file: Known,
-    places: Vec<Place>,
+    places: Vec<Source>,
     /// The collections that it is in, if they are asked for.
     parents: Option<Vec<Did>>,
 }
 
 /// A replica, as the client reaches it.
 #[derive(Debug)]
-struct Place {
+struct Source {
     replica: Replica,
     domain: Domain,
     urls: Vec<String>,
@@ -319,7 +332,7 @@ struct Place {
 
 impl Located {
     /// Priorities count up over all URLs of a file.
-    fn numbered(&self) -> impl Iterator<Item = (&Place, &str, usize)> {
+    fn numbered(&self) -> impl Iterator<Item = (&Source, &str, usize)> {
         let urls = self
             .places
             .iter()
@@ -352,9 +365,9 @@ impl<K: Serialize, V: Serialize, T: Iterator<Item = (K, V)> + Clone> Serialize f
 impl Serialize for Located {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let url = |(place, url, priority)| {
-            let Place {
+            let Source {
                 replica: one, domain, ..
-            }: &Place = place;
+            }: &Source = place;
             let about = Url {
                 rse: one.rse_name.as_str(),
                 rse_id: &one.rse_uid,
@@ -367,7 +380,7 @@ impl Serialize for Located {
             (url, about)
         };
         let urls = self.numbered().map(url).collect::<Vec<(&str, Url<'_>)>>();
-        let name = |one: &Place| one.replica.rse_name.to_string();
+        let name = |one: &Source| one.replica.rse_name.to_string();
         let rses = self.places.iter().map(|one| (name(one), &one.urls));
         let states = self.places.iter().map(|one| (name(one), one.replica.state));
         let mut map = serializer.serialize_map(None)?;
@@ -405,7 +418,7 @@ impl Located {
         let sums = [("adler32", &file.adler32), ("md5", &file.md5)]
             .into_iter()
             .filter_map(sum);
-        let url = |(one, url, priority): (&Place, &str, usize)| {
+        let url = |(one, url, priority): (&Source, &str, usize)| {
             let (rse, domain) = (&one.replica.rse_name, one.domain.name());
             let url = escaped(url);
             format!(

@@ -15,6 +15,7 @@ use super::{
     body::Object,
     caller::Caller,
     data::{did, did_of},
+    pages::{PackedIds, PageSize, Place},
     rses,
 };
 use crate::{
@@ -23,9 +24,6 @@ use crate::{
     refusal::Refusal,
     rules::datasets::{self, DatasetLock},
 };
-
-/// Datasets of one page.
-const PAGE: usize = 100;
 
 fn line(lock: &DatasetLock) -> String {
     let row = json!({
@@ -82,14 +80,14 @@ pub(crate) async fn of_many(door: State, _: Caller, body: Object) -> Answer {
                 Err(error) => return Err(error),
             }
         }
-        Ok(found)
+        Ok(PackedIds::of(&found))
     };
-    let found = door.database.read(find).await?;
-    let begin = (Arc::clone(&door.0), found.into_iter());
-    let pages = stream::try_unfold(
-        begin,
-        |(door, mut rest): (Arc<Door>, std::vec::IntoIter<DidId>)| async move {
-            let page = rest.by_ref().take(PAGE).collect::<Vec<_>>();
+    let found = Arc::new(door.database.read(find).await?);
+    let begin = (Arc::clone(&door.0), Place::default(), PageSize::first());
+    let pages = stream::try_unfold(begin, move |(door, place, size): (Arc<Door>, Place, PageSize)| {
+        let found = Arc::clone(&found);
+        async move {
+            let (page, place) = found.read(place, size.rows());
             if page.is_empty() {
                 return Ok(None);
             }
@@ -97,9 +95,10 @@ pub(crate) async fn of_many(door: State, _: Caller, body: Object) -> Answer {
                 .database
                 .read(move |session: &mut dyn Session| text(session, &page))
                 .await?;
-            Ok::<_, StoreError>(Some((text, (door, rest))))
-        },
-    );
+            let size = size.after(text.len());
+            Ok::<_, StoreError>(Some((text, (door, place, size))))
+        }
+    });
     Ok(streamed("application/x-json-stream", String::new(), pages))
 }
 
@@ -114,23 +113,27 @@ pub(crate) async fn at(
     let name = rses::name(&rse)?;
     let find = move |session: &mut dyn Session| Ok((crate::rses::get(session, &name)?.id, name.clone()));
     let (rse, name) = door.database.read(find).await?;
-    let begin = (Arc::clone(&door.0), Some(DidId(0)));
-    let pages = stream::try_unfold(begin, move |(door, after): (Arc<Door>, Option<DidId>)| {
-        let name = name.clone();
-        async move {
-            let Some(after) = after else { return Ok(None) };
-            let read = move |session: &mut dyn Session| {
-                let page = datasets::at(session, rse, after, PAGE)?;
-                let mut text = String::new();
-                for dataset in &page {
-                    let locks = datasets::of(session, *dataset)?;
-                    text.extend(locks.iter().filter(|lock| lock.rse == name).map(line));
-                }
-                Ok((text, page.last().copied().filter(|_| page.len() == PAGE)))
-            };
-            let (text, next) = door.database.read(read).await?;
-            Ok::<_, StoreError>(Some((text, (door, next))))
-        }
-    });
+    let begin = (Arc::clone(&door.0), Some(DidId(0)), PageSize::first());
+    let pages = stream::try_unfold(
+        begin,
+        move |(door, after, size): (Arc<Door>, Option<DidId>, PageSize)| {
+            let name = name.clone();
+            async move {
+                let Some(after) = after else { return Ok(None) };
+                let read = move |session: &mut dyn Session| {
+                    let page = datasets::at(session, rse, after, size.rows())?;
+                    let mut text = String::new();
+                    for dataset in &page {
+                        let locks = datasets::of(session, *dataset)?;
+                        text.extend(locks.iter().filter(|lock| lock.rse == name).map(line));
+                    }
+                    Ok((text, page.last().copied().filter(|_| page.len() == size.rows())))
+                };
+                let (text, next) = door.database.read(read).await?;
+                let size = size.after(text.len());
+                Ok::<_, StoreError>(Some((text, (door, next, size))))
+            }
+        },
+    );
     Ok(streamed("application/x-json-stream", String::new(), pages))
 }

@@ -15,6 +15,7 @@ mod located;
 mod locks;
 mod metadata;
 mod order;
+mod pages;
 mod replicas;
 mod requests;
 mod rses;

@@ -17,7 +17,7 @@ use super::{
     answer::{Answer, Failure, date, json_answer, streamed},
     caller::Caller,
     data::did,
-    listing::PAGE,
+    pages::PageSize,
     rses as names,
 };
 use crate::{
@@ -118,7 +118,7 @@ struct Listing {
 }
 
 /// The page that comes next: after this attempt.
-type Next = (Arc<Door>, Arc<Listing>, (RequestId, u64));
+type Next = (Arc<Door>, Arc<Listing>, (RequestId, u64), PageSize);
 
 async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> Answer {
     let states = states(query.get("request_states").map_or("", String::as_str))?;
@@ -148,9 +148,9 @@ async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> An
         ended,
         rses,
     });
-    let begin = Some((Arc::clone(&door.0), listing, (RequestId(0), 0)));
+    let begin = Some((Arc::clone(&door.0), listing, (RequestId(0), 0), PageSize::first()));
     let pages = stream::try_unfold(begin, |state: Option<Next>| async move {
-        let Some((door, listing, after)) = state else {
+        let Some((door, listing, after, size)) = state else {
             return Ok(None);
         };
         let asked = listing.clone();
@@ -158,7 +158,7 @@ async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> An
             let Listing {
                 links, states, ended, ..
             } = &*asked;
-            listing::between(session, (&links.0, &links.1), states, (*ended, after, PAGE))
+            listing::between(session, (&links.0, &links.1), states, (*ended, after, size.rows()))
         };
         let rows = door.database.read(read).await?;
         let text = rows
@@ -167,9 +167,10 @@ async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> An
             .collect::<String>();
         let next = rows
             .last()
-            .filter(|_| rows.len() == PAGE)
+            .filter(|_| rows.len() == size.rows())
             .map(|row| (row.request, row.number));
-        Ok::<_, StoreError>(Some((text, next.map(|next| (door, listing, next)))))
+        let size = size.after(text.len());
+        Ok::<_, StoreError>(Some((text, next.map(|next| (door, listing, next, size)))))
     });
     Ok(streamed("application/x-json-stream", String::new(), pages))
 }

@@ -12,7 +12,7 @@ use super::{
     Door, State,
     answer::{Answer, Failure, streamed},
     caller::Caller,
-    listing::PAGE,
+    pages::PageSize,
 };
 use crate::{
     accounts::scopes,
@@ -31,6 +31,9 @@ struct Search {
     long: bool,
 }
 
+/// What is still to come of a search: after which name, and in pages of which size.
+type Rest = (Arc<Door>, Arc<Search>, Option<DidName>, PageSize);
+
 /// `GET /dids/{scope}/dids/search`: names, or rows with `long`. Streamed page by page.
 pub(crate) async fn search(
     door: State,
@@ -43,19 +46,17 @@ pub(crate) async fn search(
     door.database
         .read(move |session: &mut dyn Session| scopes::owner(session, &known))
         .await?;
-    let begin = Some((Arc::clone(&door.0), search, None));
-    let pages = stream::try_unfold(
-        begin,
-        |state: Option<(Arc<Door>, Arc<Search>, Option<DidName>)>| async move {
-            let Some((door, search, after)) = state else {
-                return Ok(None);
-            };
-            let asked = search.clone();
-            let read = move |session: &mut dyn Session| page(session, &asked, after.as_ref());
-            let (text, next) = door.database.read(read).await?;
-            Ok::<_, StoreError>(Some((text, next.map(|next| (door, search, Some(next))))))
-        },
-    );
+    let begin = Some((Arc::clone(&door.0), search, None, PageSize::first()));
+    let pages = stream::try_unfold(begin, |state: Option<Rest>| async move {
+        let Some((door, search, after, size)) = state else {
+            return Ok(None);
+        };
+        let asked = search.clone();
+        let read = move |session: &mut dyn Session| page(session, &asked, after.as_ref(), size.rows());
+        let (text, next) = door.database.read(read).await?;
+        let size = size.after(text.len());
+        Ok::<_, StoreError>(Some((text, next.map(|next| (door, search, Some(next), size)))))
+    });
     Ok(streamed("application/x-json-stream", String::new(), pages))
 }
 
@@ -95,8 +96,9 @@ fn page(
     session: &mut dyn Session,
     search: &Search,
     after: Option<&DidName>,
+    limit: usize,
 ) -> Result<(String, Option<DidName>), StoreError> {
-    let rows = dids::with_prefix(session, &search.scope, &search.filter.prefix(), after, PAGE)?;
+    let rows = dids::with_prefix(session, &search.scope, &search.filter.prefix(), after, limit)?;
     let mut text = String::new();
     for known in rows.iter().filter(|known| search.kinds.has(known.kind)) {
         // Times as filters write them: their order is that of their characters.
@@ -107,7 +109,7 @@ fn page(
             text.push('\n');
         }
     }
-    let is_last = rows.len() < PAGE;
+    let is_last = rows.len() < limit;
     let next = rows.last().filter(|_| !is_last).map(
         |Known {
              did: Did { name, .. }, ..

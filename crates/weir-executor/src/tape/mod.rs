@@ -158,7 +158,7 @@ fn hand_over<K: Hash + Eq, T>(
         None => message,
     };
     tasks.retain(|_, task| !task.is_closed());
-    // Not bounded: one for each operation, which the limits of staging bound.
+    // No limit of its own. Its bound: one message for each operation, and limits.staging bounds the operations.
     let (sender, receiver) = mpsc::unbounded_channel();
     // The receiver is at hand.
     let _ = sender.send(message);
@@ -209,7 +209,7 @@ impl Executor {
     }
 
     async fn staged(&self, id: OpId, journal: &dyn Journal) -> Result<(), Failure> {
-        // Not bounded: the names of a file's requests, and its end.
+        // No limit of its own. Its bound: the names of a file's two requests at most, and its end.
         let (tell, mut news) = mpsc::unbounded_channel();
         let heard = Arc::new(AtomicBool::new(false));
         // On the heap, and gone: of very many that wait, each keeps only what it needs.

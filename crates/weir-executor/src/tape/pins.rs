@@ -155,7 +155,7 @@ struct Endpoint {
 impl Executor {
     pub(super) async fn give_back_pins(self, journal: Arc<dyn Journal>) {
         let pins = &self.shared.tapes.pins;
-        // Not bounded: each file with a pin tells its end once.
+        // No limit of its own. Its bound: each file with a pin tells its end once, and limits.staging bounds these files.
         let (ended, mut endings) = mpsc::unbounded_channel();
         pins.tell(ended);
         pins.recalled(&self.pins_left().await);
@@ -173,7 +173,7 @@ impl Executor {
             while tasks.try_join_next().is_some() {}
             for (group, given) in self.groups(files, &*journal).await {
                 let endpoint = endpoints.entry(group.endpoint.clone()).or_insert_with(|| {
-                    // Not bounded: each file with a pin is in one group.
+                    // No limit of its own. Its bound: each file with a pin is in one group, and limits.staging bounds these files.
                     let (give, given) = mpsc::unbounded_channel();
                     let open = Arc::new(AtomicUsize::new(0));
                     let work = self.clone().give_back_at_one(given, open.clone(), journal.clone());

@@ -46,7 +46,8 @@ impl Outbox {
     fn send(&self, item: Item) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         let (items, _) = task.get_or_insert_with(|| {
-            // Not bounded: two for each request, and none goes out while the store does not answer.
+            // No limit of its own. Its bound: two items for each of FLIGHTS_MAX requests to issuers at one time; none goes out while the
+            // store does not answer.
             let (sender, receiver) = mpsc::unbounded_channel();
             (sender, tokio::spawn(run(self.store.clone(), receiver)))
         });

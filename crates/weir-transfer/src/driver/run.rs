@@ -97,7 +97,8 @@ pub(super) fn start<C: TransferCore>(
     others: Option<Arc<dyn OtherNodes>>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
-    // Not bounded: each operation that holds a place, and each batch of the store, tells a few; none of them may wait for this loop.
+    // No limit of its own: nobody who tells may wait for this loop. Its bound: an operation that holds a place (copy.concurrency,
+    // limits.staging) tells its progress once a second at most, and its end; the writer tells each batch once. The loop never waits.
     let (feeds, fed) = mpsc::unbounded_channel();
     let (settled, watch_settled) = watch::channel(0);
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

@@ -126,7 +126,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Fleet {
     pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, Errands) {
-        // Not bounded: some for each operation that other nodes carry out, which their slots bound.
+        // No limit of its own. Its bound: a lease and a recall for each operation that other nodes carry out, and their slots bound the
+        // operations.
         let (errands, to_do) = unbounded_channel();
         let shared = Shared {
             host: host_of(&membership.node().url).into(),

@@ -53,7 +53,7 @@ impl RemoteExecutor {
         journal: Arc<Writer>,
         tasks: &Tasks,
     ) {
-        // Not bounded: the end of each operation, once; this node's slots bound them.
+        // No limit of its own. Its bound: the end of each operation, once, and this node's slots bound the operations.
         let (told, tellings) = unbounded_channel();
         let executor_here = Self {
             membership: membership.clone(),

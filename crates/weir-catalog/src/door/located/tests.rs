@@ -41,16 +41,17 @@ async fn row(database: &Database, body: Value) -> Value {
         panic!("no object")
     };
     body.insert("dids".into(), json!([{ "scope": "mc", "name": "d" }]));
-    let wish = wish(&Object::new(body)).unwrap();
+    let (dids, wish) = wish(&Object::new(body)).unwrap();
     let read = move |session: &mut dyn Session| {
         let listing = Listing {
             wish: wish.clone(),
             form: Form::Lines,
             rses: readable(session, &wish)?,
             near: Near::read(session, &wish.order)?,
-            files: files(session, &wish.dids)?,
+            files: PackedIds::default(),
         };
-        listing.page(session, 0..1)
+        let files = files(session, &dids)?;
+        listing.page(session, &files[..1])
     };
     let text = database.read(read).await.unwrap();
     serde_json::from_str(&text).unwrap()
