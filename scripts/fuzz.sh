@@ -8,19 +8,27 @@ cd "$(dirname "$0")/.."
 seconds=$1
 shift
 
-if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
-    echo "error: fuzzing needs a nightly Rust compiler and cargo-fuzz" >&2
-    echo "remedy: rustup toolchain install nightly && cargo install --locked cargo-fuzz" >&2
+if ! cargo fuzz --version >/dev/null 2>&1; then
+    echo "error: fuzzing needs cargo-fuzz, and for its address sanitizer a nightly Rust compiler" >&2
+    echo "remedy: cargo install --locked cargo-fuzz, rustup toolchain install nightly" >&2
     exit 2
 fi
+if cargo +nightly --version >/dev/null 2>&1; then
+    export toolchain=+nightly sanitizer=address
+else
+    # What the targets assert, and panics, are found without it.
+    export toolchain='' sanitizer=none
+    echo "no nightly Rust compiler: fuzzing without the address sanitizer"
+fi
 [ "$seconds" != --check ] || exit 0
-[ $# -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
+[ $# -gt 0 ] || mapfile -t targets < <(cargo fuzz list)
 [ $# -eq 0 ] || targets=("$@")
 jobs=${FUZZ_JOBS:-$(nproc)}
 
 # A static SQLite is in the program twice, once as a library and once as part of another: one definition in two places.
 export ASAN_OPTIONS=detect_odr_violation=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-cargo +nightly fuzz build
+# shellcheck disable=SC2086 # no toolchain is no word
+cargo $toolchain fuzz build --sanitizer "$sanitizer"
 
 # What targets write lies below this.
 TMPDIR=$(mktemp -d)
@@ -30,7 +38,8 @@ export TMPDIR seconds grown=${CARGO_TARGET_DIR:-target}/fuzz-corpus
 fuzz() {
     local target=$1 log=$grown/$1.log status=ok
     mkdir -p "$grown/$target"
-    cargo +nightly fuzz run "$target" "$grown/$target" "fuzz/corpus/$target" -- \
+    # shellcheck disable=SC2086
+    cargo $toolchain fuzz run --sanitizer "$sanitizer" "$target" "$grown/$target" "fuzz/corpus/$target" -- \
         -max_total_time="$seconds" -timeout=10 >"$log" 2>&1 || status=FAILED
     local runs took coverage
     read -r runs took < <(sed -n 's/^Done \([0-9]*\) runs in \([0-9]*\) second.*/\1 \2/p' "$log") || true

@@ -72,11 +72,14 @@ fn delete(lab: &Lab, name: &'static str, files: usize, allocated: bool) -> Row {
         };
         let made = directory.clone();
         let room = Rc::new(Cell::new(0));
+        // Weir answers when the directory is on the disk; the others do so only where the file system makes them wait.
+        let waits = who.name != "weir";
         let before = room.clone();
         Side::new(lab, who, work, files as f64)
             .before(move || {
                 before.set(free(&made)?);
-                make(&made, files, allocated)
+                make(&made, files, allocated)?;
+                if waits { wait_for_disk(&made) } else { Ok(()) }
             })
             .after(move || {
                 empty(&directory)?;
@@ -115,6 +118,18 @@ fn make(directory: &PathBuf, files: usize, allocated: bool) -> Result<()> {
     // What is deleted is on the disk: names that never got there cost nothing to remove.
     rustix::fs::syncfs(fs::File::open(directory)?.as_fd())?;
     Ok(())
+}
+
+/// Has every change of this directory wait for the disk, whoever makes it (`FS_DIRSYNC_FL`, `chattr +D`): ext4 and its kin have that.
+fn wait_for_disk(directory: &Path) -> Result<()> {
+    let open = fs::File::open(directory)?;
+    let flags = rustix::fs::ioctl_getflags(&open)?;
+    rustix::fs::ioctl_setflags(&open, flags | rustix::fs::IFlags::DIRSYNC).with_context(|| {
+        format!(
+            "{}: its file system has no synchronous directories",
+            directory.display()
+        )
+    })
 }
 
 /// Bytes that its file system has left.
