@@ -126,7 +126,7 @@ soak: web ## Run the long tests, some hours: new worlds, many rounds of faults, 
 	scripts/conditions.sh 3
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
 
-fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each, one on each core (nightly Rust, cargo-fuzz)
+fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each, one on each core (cargo-fuzz, nightly Rust for its address sanitizer)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
 # Another system's XRootD runs in its root directory, which only root can enter.
