@@ -24,8 +24,14 @@ pub fn find_weir() -> Result<&'static Path, &'static str> {
 }
 
 fn find() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("WEIR_BIN") {
-        return Ok(path.into());
+    if let Some(named) = std::env::var_os("WEIR_BIN") {
+        // Programs are started in folders of their own.
+        let path = std::path::absolute(&named).map_err(|error| format!("WEIR_BIN: {error}"))?;
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(format!("{} is missing; WEIR_BIN names it", path.display()))
+        };
     }
     let here = std::env::current_exe().expect("a running program has a path");
     let folder = here.parent().expect("a program lies in a folder");
