@@ -120,7 +120,7 @@ fn make(directory: &PathBuf, files: usize, allocated: bool) -> Result<()> {
     Ok(())
 }
 
-/// Has every change of this directory wait for the disk, whoever makes it (`FS_DIRSYNC_FL`, `chattr +D`): ext4 and its kin have that.
+/// Makes changes of a directory synchronous for every process (`FS_DIRSYNC_FL`, `chattr +D`), on file systems with that flag such as ext4.
 fn wait_for_disk(directory: &Path) -> Result<()> {
     let open = fs::File::open(directory)?;
     let flags = rustix::fs::ioctl_getflags(&open)?;

@@ -151,7 +151,7 @@ fn serve_tls(config: &CatalogConfig, logins: &Logins) -> Result<(ServerTls, Opti
     Ok(served.unwrap_or_default())
 }
 
-/// What a connection buffers, of heads, which may have 64 KiB, and of an answer whose reader has stopped.
+/// Buffer of a connection. Heads may have 64 KiB; of an answer, a reader that has stopped keeps as much.
 const BUFFER: usize = 72 * 1024;
 
 fn limits(config: &CatalogConfig) -> ServerLimits {

@@ -54,7 +54,7 @@ pub(crate) struct StorageDoor {
     pub(crate) tokens: TokenSource,
     /// Speaks to it, and trusts whom it needs.
     pub(crate) client: Client,
-    /// Whether it was seen to tell no Adler-32 of its files: what is written there is verified by size alone.
+    /// Whether it was seen to tell no Adler-32 of its files: copies to it are verified by size alone.
     pub(crate) without_checksums: Arc<AtomicBool>,
 }
 

@@ -3,8 +3,8 @@
 //! A WebDAV server without HTTP-TPC takes `COPY` for a copy within itself (RFC 4918 section 9.8). Ordered to pull, it does not find a file
 //! at the place that the order names, or misses `Destination`: Apache 2.4.71 answers 404, nginx 1.22.1 and rclone 1.60 answer 400. Neither
 //! tells more than that; such a refusal is believed once another mode has copied the same file. Ordered to push, it may disregard the host
-//! in `Destination` and write to that path within itself: Apache does so, nginx where both hosts are the same. Servers of which that is to
-//! be expected are therefore not ordered to push unless they have carried out a third-party copy.
+//! in `Destination` and write to that path within itself: Apache does so, nginx where both hosts are the same; rclone refuses with 502. Web
+//! servers are therefore not ordered to push unless they have carried out a third-party copy.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -17,8 +17,8 @@ const ENDPOINTS_MAX: usize = 100_000;
 /// While one transfer tries again whether an endpoint pulls, the others wait so long for what it learns.
 const TRIAL: Duration = Duration::from_secs(60);
 
-/// Products of the `Server` header that are web servers or WebDAV servers without HTTP-TPC. A storage behind one as a proxy is known as
-/// such by its first third-party copy.
+/// Products in the `Server` header of web servers and WebDAV servers without HTTP-TPC. Apache and nginx were tried; the others are listed
+/// by caution. The first third-party copy of a storage behind such a server as a proxy takes it off this list.
 const WEB_SERVERS: &[&str] = &[
     "apache",
     "caddy",
@@ -28,7 +28,6 @@ const WEB_SERVERS: &[&str] = &[
     "microsoft-iis",
     "nginx",
     "openresty",
-    "rclone",
     "wsgidav",
 ];
 
@@ -38,7 +37,7 @@ pub(super) fn is_web_server(server: &str) -> bool {
     WEB_SERVERS.iter().any(|known| product.eq_ignore_ascii_case(known))
 }
 
-/// What is known of an endpoint.
+/// Knowledge of an endpoint.
 #[derive(Debug, Clone)]
 enum Known {
     Copies,
@@ -120,12 +119,7 @@ mod tests {
     #[test]
     fn web_servers_are_known_by_their_product() {
         // A storage with HTTP-TPC would not be asked to push, or a web server would overwrite its own files.
-        for server in [
-            "Apache/2.4.71 (Debian) OpenSSL/3.0.19",
-            "nginx/1.22.1",
-            "nginx",
-            "rclone/v1.60.1-DEV",
-        ] {
+        for server in ["Apache/2.4.71 (Debian) OpenSSL/3.0.19", "nginx/1.22.1", "nginx"] {
             assert!(is_web_server(server), "{server}");
         }
         for server in [

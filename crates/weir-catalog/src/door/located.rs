@@ -161,7 +161,7 @@ struct Listing {
     files: PackedIds,
 }
 
-/// What is still to come of a listing: from which place on, and in pages of which size.
+/// State of a listing's stream: the place of the next page, if there is one, and its size.
 type Rest = (Arc<Door>, Arc<Listing>, Option<Place>, PageSize);
 
 /// `POST /replicas/list`. The files are those of the moment of the question, a page of them is read in one transaction.

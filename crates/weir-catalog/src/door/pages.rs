@@ -52,7 +52,7 @@ pub(super) struct Place {
 }
 
 impl PackedIds {
-    pub(super) fn push(&mut self, id: DidId) {
+    fn push(&mut self, id: DidId) {
         let difference = id.0.wrapping_sub(self.last).cast_signed();
         self.last = id.0;
         // Zigzag and LEB128, as Protocol Buffers write signed numbers.

@@ -31,7 +31,7 @@ struct Search {
     long: bool,
 }
 
-/// What is still to come of a search: after which name, and in pages of which size.
+/// State of a search's stream: the name before the next page, and the size of that page.
 type Rest = (Arc<Door>, Arc<Search>, Option<DidName>, PageSize);
 
 /// `GET /dids/{scope}/dids/search`: names, or rows with `long`. Streamed page by page.

@@ -73,7 +73,7 @@ pub struct SitesReport {
     pub sites: Vec<SiteChecks>,
     /// Copies between them.
     pub copies: Vec<CopyCheck>,
-    /// What works in which direction at each storage that takes part in a copy and does not start with the grid, a sentence each.
+    /// Copy modes that work in each direction: a sentence for each external storage that takes part in a copy.
     pub ways: Vec<String>,
     /// Copies that the plan needs and that were not tried, because others stand for them.
     pub copies_left_out: usize,

@@ -1,4 +1,4 @@
-//! What the copies that were tried say of a storage: whether it carries out third-party copies, and how others reach it.
+//! Derives from the copies that were tried whether a storage carries out third-party copies, and in which modes files reach and leave it.
 
 use std::collections::BTreeMap;
 
