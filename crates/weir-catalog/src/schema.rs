@@ -1,7 +1,9 @@
 //! The tables of the catalogue. A migration that was released does not change.
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives; lines that begin with `ON POSTGRESQL` are for that database alone.
-pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS];
+pub const MIGRATIONS: &[&str] = &[
+    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES,
+];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
 const ACCOUNTS: &str = "
@@ -331,4 +333,10 @@ UPDATE replicas SET double_of = did_id WHERE path IS NOT NULL AND EXISTS (SELECT
     AND o.path = replicas.path AND o.path IS NOT NULL AND o.did_id < replicas.did_id);
 DROP INDEX replicas_with_paths;
 CREATE UNIQUE INDEX replicas_by_path ON replicas (rse_id, path, double_of) WHERE path IS NOT NULL;
+";
+
+/// When the transfer service began and ended the copy of an attempt, by its clock.
+const COPY_TIMES: &str = "
+ALTER TABLE request_history ADD COLUMN started BIGINT;
+ALTER TABLE request_history ADD COLUMN finished BIGINT;
 ";

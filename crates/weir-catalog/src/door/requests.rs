@@ -45,7 +45,7 @@ impl Door {
         let (from, to) = (name(shown.source), name(Some(shown.destination)));
         let rule = shown.rule.as_ref();
         let previous = (shown.number > 1).then(|| self.tasks.tag.uid(shown.request, shown.number - 1));
-        json!({
+        let mut row = json!({
             "id": self.tasks.tag.uid(shown.request, shown.number), "request_type": "TRANSFER", "scope": shown.did.scope, "name": shown.did.name,
             "did_type": "FILE", "dest_rse_id": to.map(|rse| &rse.1), "dest_rse": to.map(|rse| &rse.0),
             "source_rse_id": from.map(|rse| &rse.1), "source_rse": from.map(|rse| &rse.0), "attributes": {
@@ -57,12 +57,19 @@ impl Door {
             "state": shown.state, "external_id": shown.job.as_ref().map(|job| &job.1), "external_host": shown.job.as_ref().map(|job| &job.0),
             "retry_count": shown.number.saturating_sub(1), "err_msg": shown.reason, "previous_attempt_id": previous, "rule_id": rule.map(|rule| &rule.0),
             "activity": shown.activity, "bytes": shown.bytes, "md5": shown.checksums[1], "adler32": shown.checksums[0], "dest_url": null,
-            "submitted_at": shown.submitted.map(date), "started_at": null, "transferred_at": null, "estimated_at": null,
+            "submitted_at": shown.submitted.map(date), "started_at": shown.times.started.map(date),
+            "transferred_at": shown.times.finished.map(date), "estimated_at": null,
             "submitter_id": null, "estimated_started_at": null, "estimated_transferred_at": null, "staging_started_at": null,
             "staging_finished_at": null, "account": shown.account, "requested_at": null, "last_processed_by": null,
             "last_processed_at": null, "priority": shown.priority, "transfertool": shown.job.as_ref().map(|_| "fts3"), "created_at": date(shown.created),
             "updated_at": date(shown.updated),
-        })
+        });
+        // Rucio's times are whole seconds; these are milliseconds since the epoch.
+        row["weir"] = json!({
+            "created_ms": shown.created, "submitted_ms": shown.submitted, "started_ms": shown.times.started,
+            "transferred_ms": shown.times.finished, "updated_ms": shown.updated,
+        });
+        row
     }
 }
 

@@ -35,11 +35,20 @@ fn state(end: End) -> RequestState {
 /// Keeps the end of an attempt. It is that of the request now.
 pub(super) fn keep(session: &mut dyn Session, ended: &Ended, now: Millis) -> Result<(), StoreError> {
     let text = "INSERT INTO request_history (request_id, attempt, did_id, rse_id, source, state, service, job, reason, activity, account,
-        created, submitted, ended) SELECT request_id, attempt, did_id, rse_id, source, CAST($3 AS TEXT), service, job, CAST($4 AS TEXT), activity,
-        account, created, submitted, CAST($5 AS BIGINT) FROM requests WHERE request_id = $1 AND attempt = $2 ON CONFLICT DO NOTHING";
+        created, submitted, ended, started, finished) SELECT request_id, attempt, did_id, rse_id, source, CAST($3 AS TEXT), service, job,
+        CAST($4 AS TEXT), activity, account, created, submitted, CAST($5 AS BIGINT), CAST($6 AS BIGINT), CAST($7 AS BIGINT) FROM requests WHERE request_id = $1 AND attempt = $2 ON CONFLICT DO NOTHING";
     let (request, reason) = (ended.attempt.request, ended.reason.as_deref());
     let state = state(ended.end).letter();
-    let values = values![request.0, ended.attempt.number, state, reason, now];
+    let times = ended.times;
+    let values = values![
+        request.0,
+        ended.attempt.number,
+        state,
+        reason,
+        now,
+        times.started,
+        times.finished
+    ];
     session.execute(text, &values).map(drop)
 }
 

@@ -8,6 +8,7 @@ use weir_store::StoreError;
 use crate::{
     database::{Row, Session, Value, values},
     places::At,
+    requests::CopyTimes,
     rses::rse_id,
 };
 
@@ -50,14 +51,16 @@ pub struct Shown {
     pub submitted: Option<Millis>,
     /// It does not go out before this time.
     pub not_before: Option<Millis>,
+    /// When the transfer service carried it out; only of an attempt that ended.
+    pub times: CopyTimes,
 }
 
 const COLUMNS: &str = "q.request_id, q.attempt, d.scope, d.name, d.bytes, d.adler32, d.md5, q.rse_id, q.source, q.state, q.service, q.job,
     q.reason, q.activity, q.account, q.created, q.submitted, r.uid, w.scope, w.name";
 
 /// Those that are open, and those that have ended.
-const OPEN: &str = "q.updated, q.not_before, q.priority FROM requests q";
-const ENDED: &str = "q.ended, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM request_history q";
+const OPEN: &str = "q.updated, q.not_before, q.priority, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM requests q";
+const ENDED: &str = "q.ended, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), q.started, q.finished FROM request_history q";
 
 fn shown(row: &Row) -> Result<Shown, StoreError> {
     let text = |column| Ok::<_, StoreError>(row.optional(column, Row::text)?.map(str::to_owned));
@@ -83,6 +86,10 @@ fn shown(row: &Row) -> Result<Shown, StoreError> {
         updated: row.int(20)?,
         not_before: row.optional(21, Row::int)?,
         priority: row.optional(22, Row::size)?,
+        times: CopyTimes {
+            started: row.optional(23, Row::int)?,
+            finished: row.optional(24, Row::int)?,
+        },
     })
 }
 

@@ -52,6 +52,17 @@ pub struct Ended {
     pub end: End,
     /// The reason of a failure, for people.
     pub reason: Option<String>,
+    /// When the transfer service carried it out.
+    pub times: CopyTimes,
+}
+
+/// When a transfer service carried an attempt out, by its own clock; `None` where it does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CopyTimes {
+    /// The copy began.
+    pub started: Option<Millis>,
+    /// The copy ended, verified or not.
+    pub finished: Option<Millis>,
 }
 
 /// Applies ends of attempts, in any order and as often as they are told: an end of an older attempt changes nothing. Gives how many changed

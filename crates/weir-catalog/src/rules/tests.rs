@@ -10,7 +10,7 @@ use crate::{
     database::{Database, Work, testing::on_both},
     dids,
     replicas::{self, deletion},
-    requests::{self, Ended, outgoing, uid::Tag},
+    requests::{self, CopyTimes, Ended, outgoing, uid::Tag},
     rses,
     schema::MIGRATIONS,
     testing::{NOW, attempt, done},
@@ -154,6 +154,7 @@ fn end(session: &mut dyn Session, attempts: &[requests::Attempt], end: End, now:
         attempt: *attempt,
         end,
         reason: reason.clone(),
+        times: CopyTimes::default(),
     });
     requests::ended(session, &ended.collect::<Vec<_>>(), now)
 }
@@ -310,6 +311,7 @@ async fn a_stuck_rule_says_why(database: Database) {
             attempt: due[0].attempt,
             end,
             reason: Some("no RSE can give the file".into()),
+            times: CopyTimes::default(),
         };
         assert_eq!(requests::ended(session, &[told], NOW)?, 1);
         assert_eq!(outgoing::due(session, NOW + 1_000_000, 9)?, []);

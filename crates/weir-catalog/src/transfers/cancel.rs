@@ -9,7 +9,7 @@ use super::Transfers;
 use crate::{
     database::Session,
     requests::{
-        Attempt, Ended,
+        Attempt, CopyTimes, Ended,
         outgoing::{self, Unwanted},
     },
 };
@@ -35,6 +35,7 @@ impl Transfers {
                     attempt,
                     end: End::Cancelled,
                     reason: None,
+                    times: CopyTimes::default(),
                 }),
             }
         }

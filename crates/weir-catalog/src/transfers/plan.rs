@@ -14,7 +14,7 @@ use crate::{
     paths,
     pfn::{self, family},
     requests::{
-        Ended,
+        CopyTimes, Ended,
         outgoing::{Due, Group, Member},
         slice::{Site, Slice},
     },
@@ -98,6 +98,7 @@ pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> Plan {
                 attempt: one.attempt,
                 end: End::NoSource(state),
                 reason: Some(reason),
+                times: CopyTimes::default(),
             }),
         }
     }

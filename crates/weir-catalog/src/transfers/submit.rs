@@ -17,7 +17,7 @@ use crate::{
     credentials::Credentials,
     database::Session,
     requests::{
-        self, Attempt, Ended,
+        self, Attempt, CopyTimes, Ended,
         outgoing::{self, Due, Group, Job},
         slice::Slice,
         uid::Tag,
@@ -229,6 +229,7 @@ fn lost(attempt: Attempt) -> Ended {
         attempt,
         end: End::Lost,
         reason: Some("the catalogue does not use its transfer service any more".to_owned()),
+        times: CopyTimes::default(),
     }
 }
 
@@ -240,6 +241,7 @@ fn failed(attempt: Attempt, recoverable: bool, reason: &str) -> Ended {
             has_other_source: false,
         },
         reason: Some(reason.to_owned()),
+        times: CopyTimes::default(),
     }
 }
 

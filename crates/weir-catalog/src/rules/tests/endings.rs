@@ -17,6 +17,7 @@ async fn stuck_rules_are_repaired_and_at_last_suspended(database: Database) {
             attempt: one.attempt,
             end: End::NoSource(RequestState::NoSources),
             reason: Some("no".into()),
+            times: CopyTimes::default(),
         });
         requests::ended(session, &told.collect::<Vec<_>>(), now)
     };
@@ -51,6 +52,7 @@ async fn stuck_rules_are_repaired_and_at_last_suspended(database: Database) {
                     attempt: *one,
                     end: End::Done,
                     reason: None,
+                    times: CopyTimes::default(),
                 })
                 .collect::<Vec<_>>(),
             end,
