@@ -22,6 +22,10 @@ const NOTES = {
     "Of the transfers that finished: from the start to the end of the attempt that did, looks at checksums included. The rate of a transfer is its size ÷ that time. The time to the first byte runs from the order of the copy, and is there for the transfers of which storage or transfer service tell it. Percentiles are by nearest rank.",
   ],
   lateness: ["Lateness", "From the moment at which the plan wanted a transfer to the moment at which it was submitted (ledger.csv). An injector that falls behind is seen here."],
+  chain: [
+    "Rule to OK",
+    "From the question for a rule to its last lock that is OK, of the rules whose files all came. Its parts are taken file by file, from the times of catalogue and transfer service: whole seconds where the catalogue is Rucio, milliseconds where it is Weir's. Deletion is looked for once a second; a copy that is there 10 s after the end of its rule, or at the end of the run, is late.",
+  ],
   series: [
     "Curves",
     "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active is the mean over a bin, queued a sample at its end. A transfer that fails is never in a throughput curve.",

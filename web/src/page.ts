@@ -5,6 +5,7 @@ import { notes } from "./methods";
 import type { Report } from "./report";
 import { activity } from "./sections/activity";
 import { again } from "./sections/again";
+import { chain } from "./sections/chain";
 import { crosschecks } from "./sections/crosschecks";
 import { errors } from "./sections/errors";
 import { links } from "./sections/links";
@@ -35,6 +36,7 @@ export function showPage(root: HTMLElement, report: Report): () => void {
       sites(report, showSite),
       links(report, showLink),
       curves?.section ?? null,
+      chain(report),
       activity(report),
       errors(report),
       crosschecks(report),

@@ -176,6 +176,26 @@ const percentiles = object({ p5: number, p50: number, p95: number, p99: number }
 /** How long the transfers that finished took, and how fast they were. */
 const times = object({ transfer_s: maybe(percentiles), rate_bps: maybe(percentiles), first_byte_s: maybe(percentiles) });
 
+const rooms = object({
+  evaluation_s: maybe(percentiles),
+  submission_s: maybe(percentiles),
+  queue_s: maybe(percentiles),
+  copy_s: maybe(percentiles),
+  completion_s: maybe(percentiles),
+});
+
+/** What passed through the catalogue. */
+const chain = object({
+  rules: number,
+  ok: number,
+  incomplete: number,
+  refused: number,
+  rule_to_ok_s: maybe(percentiles),
+  rooms,
+  stuck: listOrNone(object({ rule: text, source: text, destination: text, files: number, reason: text })),
+  deletions: maybe(object({ due: number, done: number, late: number, delay_s: maybe(percentiles) })),
+});
+
 export const totals = object({
   asked_bps: maybe(number),
   achieved_bps: maybe(number),
@@ -246,6 +266,7 @@ const report = object({
   thresholds: listOrNone(threshold),
   crosschecks: listOrNone(crosscheck),
   audit: maybe(audit),
+  chain: maybe(chain),
   errors: listOrNone(errorClass),
   stability: maybe(stability),
   series: maybe(series),
@@ -254,6 +275,8 @@ const report = object({
 });
 
 export type Report = Checked<typeof report>;
+export type Chain = Checked<typeof chain>;
+export type Percentiles = Checked<typeof percentiles>;
 export type Totals = Checked<typeof totals>;
 export type Link = Checked<typeof link>;
 export type Site = Checked<typeof site>;

@@ -5,6 +5,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use weir_measure::chain_report::DeletionReport;
 use weir_measure::report::{Audit, Build, CrossCheck, Event, Host, Report};
 use weir_measure::{Ending, Measurement};
 
@@ -20,6 +21,7 @@ pub(crate) struct Found<'a> {
     pub(crate) host: Host,
     pub(crate) clock: Clock,
     pub(crate) sums: Sums,
+    pub(crate) deletions: Option<DeletionReport>,
     pub(crate) driven: Driven,
     pub(crate) crosschecks: Vec<CrossCheck>,
     pub(crate) audit: Option<Audit>,
@@ -112,6 +114,7 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
         crosschecks: found.crosschecks,
         audit: found.audit,
         deleted_files: found.sums.deleted_files,
+        deletions: found.deletions,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     });

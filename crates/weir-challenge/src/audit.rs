@@ -69,7 +69,7 @@ pub(crate) async fn audit(
 ) -> Audit {
     let read = |sample: Sample| async move {
         let door = &doors[sample.door];
-        let found = match door.read_back(&sample.path).await {
+        let found = match door.of_path(&sample.path).read_back(&sample.path).await {
             Err(error) => return (0, Some(weir_auth::error_chain(&error))),
             Ok(found) => found,
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_measure::chain::{self, RuleRow};
 use weir_measure::report::Event;
 use weir_measure::samples::{self, Sample};
 use weir_measure::{Spec, State, events, ledger, rows};
@@ -33,6 +34,7 @@ pub(crate) struct Books {
     ledger: AppendFile,
     series: AppendFile,
     events: AppendFile,
+    rules: AppendFile,
     made: MadeFiles,
     /// Events of the measurement that are in their file.
     n_events: usize,
@@ -64,7 +66,8 @@ impl Books {
         let (mut transfers, mut ledger) = (create(rows::FILE)?, create(ledger::FILE)?);
         let (mut series, mut events) = (create(samples::FILE)?, create(events::FILE)?);
         let files = create(weir_measure::files::FILE)?;
-        let all = [&transfers, &ledger, &series, &events, &files];
+        let mut rules = create(chain::FILE)?;
+        let all = [&transfers, &ledger, &series, &events, &rules, &files];
         let syncing = Syncing::of(&all).map_err(|source| RunError::Folder {
             path: folder.path().to_owned(),
             source,
@@ -73,6 +76,7 @@ impl Books {
         ledger.row(|to| ledger::begin(to));
         series.row(|to| samples::begin(to));
         events.row(|to| events::begin(to));
+        rules.row(|to| chain::begin(to));
         let mut books = Self {
             moved: Moved::new(subject.doors.len()),
             ends: subject.ends.to_vec(),
@@ -85,6 +89,7 @@ impl Books {
             ledger,
             series,
             events,
+            rules,
             made: MadeFiles::new(files),
             n_events: 0,
             reached: Duration::ZERO,
@@ -117,8 +122,17 @@ impl Books {
                 source: record.source,
             });
         }
-        let door = &self.doors[ends.destination];
-        self.directories.add((ends.destination, door), &record.path);
+        // Files that rules asked for are the catalogue's to delete, with their folders.
+        if record.stages.is_none() {
+            let door = &self.doors[ends.destination];
+            self.directories.add((ends.destination, door), &record.path);
+        }
+    }
+
+    /// Takes in a rule whose last file has ended.
+    pub(crate) fn rule(&mut self, row: &RuleRow) {
+        self.measurement.with(|measurement| measurement.add_rule(row));
+        self.rules.row(|to| chain::write(to, &self.spec, row));
     }
 
     /// Takes in a row of the ledger.
@@ -147,6 +161,7 @@ impl Books {
             &mut self.ledger,
             &mut self.series,
             &mut self.events,
+            &mut self.rules,
         ] {
             file.flush();
             troubles.extend(file.trouble());
@@ -169,7 +184,7 @@ impl Books {
     pub(crate) fn close(mut self) -> Vec<String> {
         self.write();
         drop(self.syncing);
-        let files = [self.transfers, self.ledger, self.series, self.events];
+        let files = [self.transfers, self.ledger, self.series, self.events, self.rules];
         let mut lacks: Vec<String> = files.into_iter().filter_map(AppendFile::close).collect();
         lacks.extend(self.made.with(AppendFile::end));
         lacks.iter().for_each(|text| self.folder.log(text));

@@ -75,7 +75,9 @@ pub(crate) async fn rest(
     mut directories: Directories,
     (folder, made): (&RunFolder, &MadeFiles),
 ) -> u64 {
-    for file in sources.files() {
+    // Those that the catalogue knows go with the rules that protect them.
+    let own = || sources.files().iter().filter(|file| file.did.is_none());
+    for file in own() {
         directories.add((file.door, &doors[file.door]), &file.path);
     }
     let (sender, mut unfinished) = tokio::sync::mpsc::channel(READ_AHEAD);
@@ -87,7 +89,7 @@ pub(crate) async fn rest(
     let rows = folder.path().join(rows::FILE);
     let reading = tokio::task::spawn_blocking(move || read_unfinished(&rows, &names, &sender));
     let unfinished = futures_util::stream::poll_fn(move |context| unfinished.poll_recv(context));
-    let of_sources = sources.files().iter().map(|file| (file.door, file.path.clone()));
+    let of_sources = own().map(|file| (file.door, file.path.clone()));
     let files = futures_util::stream::iter(of_sources).chain(unfinished);
     let files = files.filter(|(door, _)| std::future::ready(!stays(*door)));
     let deletion = Deletion::new(doors, folder);

@@ -334,6 +334,7 @@ mod tests {
             counted: Some(1_000_000),
             first_byte: None,
             retries: 0,
+            stages: None,
             failure: None,
         }
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_auth::client::TokenSource;
 use weir_grid::{EmbeddedGrid, GridCredentials, KindDescription};
-use weir_http::Client;
 use weir_model::{Grid, RseKind};
 
 use crate::RunError;
+use crate::rest::{Service, TokenHeader};
 use crate::storage::StorageDoor;
 
 /// The doors of a grid, and what opens them.
@@ -16,20 +15,16 @@ pub(crate) struct Doors {
     /// One per RSE, in the order of the grid file.
     pub(crate) storage: Vec<StorageDoor>,
     /// The transfer service.
-    pub(crate) transfer: TransferService,
-    /// A client that trusts the grid's authorities.
-    pub(crate) client: Client,
+    pub(crate) transfer: Service,
+    /// The catalogue, if one runs with the grid.
+    pub(crate) catalog: Option<Service>,
 }
 
-/// Where a transfer service answers, and the tokens for it.
-#[derive(Debug, Clone)]
-pub(crate) struct TransferService {
-    /// Without a slash at the end.
-    pub(crate) url: String,
-    /// The audience of its tokens.
-    pub(crate) audience: String,
-    pub(crate) tokens: TokenSource,
-}
+/// Scope of tokens for a transfer service, as Rucio asks for it.
+const TRANSFER_SCOPE: &str = "fts";
+
+/// Scope of tokens for a catalogue, which knows its users by the subject: one that opens nothing else at that audience.
+const CATALOG_SCOPE: &str = "fts";
 
 /// Makes the doors of the storages that are not a grid's own, for what the run of this name left there.
 pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) -> Result<Vec<StorageDoor>, RunError> {
@@ -99,13 +94,28 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
             name,
         });
     }
+    let service = |url: &str, audience: &str, scope: &'static str, header: TokenHeader| Service {
+        url: url.trim_end_matches('/').to_owned(),
+        audience: audience.to_owned(),
+        scope,
+        tokens: running.transfer_tokens().clone(),
+        header,
+        client: client.clone(),
+    };
+    let transfer = service(
+        &description.transfer.url,
+        running.transfer_audience(),
+        TRANSFER_SCOPE,
+        TokenHeader::Bearer,
+    );
+    let catalog = description.catalog.as_ref();
+    let catalog = catalog.map(|catalog| Service {
+        tokens: running.catalog_tokens().clone(),
+        ..service(&catalog.url, &catalog.url, CATALOG_SCOPE, TokenHeader::Rucio)
+    });
     Ok(Doors {
         storage,
-        transfer: TransferService {
-            url: description.transfer.url.trim_end_matches('/').to_owned(),
-            audience: running.transfer_audience().to_owned(),
-            tokens: running.transfer_tokens().clone(),
-        },
-        client,
+        transfer,
+        catalog,
     })
 }

@@ -257,6 +257,9 @@ impl<D: InjectionDoor> Drive<'_, D> {
             let cell = self.steps.iter_mut().find_map(|steps| steps.ended(record.id));
             self.books.ended(&record, cell);
         }
+        for rule in self.engine.take_rules() {
+            self.books.rule(&rule);
+        }
         if let Some(rates) = self.rates.as_deref_mut() {
             rates.take_ledger().iter().for_each(|row| self.books.injected(row));
             let events = rates.take_events();

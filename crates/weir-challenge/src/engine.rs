@@ -4,9 +4,14 @@
 //! in what they bring back, so that injection, progress and interruption go on whatever a service does.
 
 mod deletion;
+mod polling;
+mod rules;
 mod withdrawal;
 
+pub(crate) use rules::Freed;
 pub(crate) use withdrawal::Withdrawal;
+
+use self::rules::Rules;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +28,7 @@ use weir_world::Party;
 use crate::audit::Keep;
 use crate::clock::Clock;
 use crate::folder::RunFolder;
-use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
+use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Order, Phase, RuleTerms};
 use crate::made::MadeFiles;
 use crate::record::{Record, Wanted};
 use crate::seed::Sources;
@@ -31,12 +36,6 @@ use crate::storage::StorageDoor;
 
 /// Jobs asked for in one request: their ids fill less than 2 kB of URL.
 const JOBS_PER_POLL: usize = 50;
-
-/// Requests per round of polling; what is not asked for in one round is in the next.
-const POLLS_PER_ROUND: usize = 40;
-
-/// Polls under way at once.
-const POLLS_AT_ONCE: usize = 4;
 
 /// Submissions under way at once.
 const SUBMISSIONS_AT_ONCE: usize = 8;
@@ -84,6 +83,8 @@ struct Pending {
     record: Record,
     lifetime: Duration,
     phase: Phase,
+    /// Why it waits, as far as the service tells; empty if it does not.
+    waits: String,
 }
 
 /// A delivered file waiting for the end of its lifetime.
@@ -99,6 +100,7 @@ struct Delivered {
 struct Submitted {
     ids: Vec<u64>,
     outcome: Result<JobId, InjectionError>,
+    rule: Option<RuleTerms>,
     at: Duration,
 }
 
@@ -166,6 +168,7 @@ pub(crate) struct Engine<D> {
     /// Those that nobody has taken yet.
     ended: Vec<Record>,
     injected_bytes: u64,
+    rules: Rules,
 }
 
 impl<D: InjectionDoor> Engine<D> {
@@ -219,6 +222,7 @@ impl<D: InjectionDoor> Engine<D> {
             deleted_files: 0,
             ended: Vec::new(),
             injected_bytes: 0,
+            rules: Rules::default(),
         }
     }
 
@@ -231,16 +235,20 @@ impl<D: InjectionDoor> Engine<D> {
         let destination_door = &self.doors[ends.destination];
         for file in &wanted.files {
             let source = self.sources.file(file.source);
-            let path = format!(
-                "{}/{}/{}/{}",
-                destination_door.directory, wanted.workload, source_door.name, file.id
-            );
+            let path = match &source.did {
+                Some(_) => source.path.clone(),
+                None => format!(
+                    "{}/{}/{}/{}",
+                    destination_door.directory, wanted.workload, source_door.name, file.id
+                ),
+            };
             orders.push(Order {
                 id: file.id,
                 source: source_door.url_of(&source.path),
                 destination: destination_door.url_of(&path),
                 size: Bytes(source.size),
                 checksum: source.checksum.clone(),
+                did: source.did.clone(),
             });
             self.link_states[wanted.workload][wanted.link].unfinished += source.size;
             self.injected_bytes += source.size;
@@ -251,6 +259,7 @@ impl<D: InjectionDoor> Engine<D> {
                     record,
                     lifetime: wanted.lifetime,
                     phase: Phase::Queued,
+                    waits: String::new(),
                 },
             );
         }
@@ -273,12 +282,14 @@ impl<D: InjectionDoor> Engine<D> {
             return;
         }
         self.note(ends.destination, &orders);
+        let rule = wanted.by_rule.then(|| self.terms(&wanted, ends.destination));
         let batch = Batch {
             source: ends.source,
             destination: ends.destination,
             activity: wanted.activity,
             mode: wanted.mode,
             single_attempt: wanted.measured,
+            rule,
             orders,
         };
         let (door, clock, stop) = (self.door.clone(), self.clock, self.stop.clone());
@@ -289,6 +300,7 @@ impl<D: InjectionDoor> Engine<D> {
             Submitted {
                 ids: batch.orders.iter().map(|order| order.id).collect(),
                 outcome,
+                rule: batch.rule,
                 at: clock.now(),
             }
         });
@@ -321,28 +333,7 @@ impl<D: InjectionDoor> Engine<D> {
             self.take_deleted(deleted.expect("a deletion does not panic"));
         }
         self.delete_due();
-    }
-
-    /// Starts a round of polling, unless one is under way.
-    pub(crate) fn poll(&mut self) {
-        if !self.polls.is_empty() || self.poll_order.is_empty() {
-            return;
-        }
-        let count = self.poll_order.len().min(JOBS_PER_POLL * POLLS_PER_ROUND);
-        let round: Vec<JobId> = self.poll_order.drain(..count).collect();
-        self.poll_order.extend(round.iter().cloned());
-        let door = self.door.clone();
-        self.polls.spawn(async move {
-            use futures_util::StreamExt;
-            let chunks: Vec<Vec<JobId>> = round.chunks(JOBS_PER_POLL).map(<[JobId]>::to_vec).collect();
-            let door = &door;
-            let ask = |chunk: Vec<JobId>| async move { door.observe(&chunk).await };
-            futures_util::stream::iter(chunks)
-                .map(ask)
-                .buffer_unordered(POLLS_AT_ONCE)
-                .collect()
-                .await
-        });
+        self.look_after_rules();
     }
 
     fn take_submitted(&mut self, submitted: Submitted) {
@@ -353,6 +344,9 @@ impl<D: InjectionDoor> Engine<D> {
                         pending.record.accepted(&job, submitted.at);
                     }
                 }
+                if let Some(terms) = submitted.rule {
+                    self.rule_made(&job, terms, (&submitted.ids, submitted.at));
+                }
                 self.jobs.insert(job.clone(), submitted.ids.into_iter().collect());
                 self.poll_order.push_back(job);
             }
@@ -362,6 +356,9 @@ impl<D: InjectionDoor> Engine<D> {
                     "submission of {} transfers failed: {message}",
                     submitted.ids.len()
                 ));
+                if submitted.rule.is_some() {
+                    self.rule_refused((&submitted.ids, submitted.at), &message);
+                }
                 let stopped = self.stop.is_cancelled() && error.is_temporary();
                 let state = match (&error, stopped) {
                     (_, false) => State::Failed,
@@ -369,11 +366,15 @@ impl<D: InjectionDoor> Engine<D> {
                     (InjectionError::Unreachable { .. }, true) => State::Unanswered,
                     (_, true) => State::Cancelled,
                 };
+                let asked = match submitted.rule {
+                    Some(_) => Party::Catalogue,
+                    None => Party::TransferService,
+                };
                 for id in submitted.ids {
                     let failure = Failure {
                         class: error.class(),
                         message: format!("not submitted: {message}"),
-                        party: Some(Party::TransferService),
+                        party: Some(asked),
                         phase: None,
                         remedy: None,
                     };
@@ -383,73 +384,13 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    fn take_polled(&mut self, polled: Polled) {
-        for answer in polled {
-            match answer {
-                Ok(jobs) => {
-                    self.poll_failures = 0;
-                    for (job, state) in jobs {
-                        self.take_job(&job, state);
-                    }
-                }
-                Err(error) => {
-                    self.poll_failures += 1;
-                    // The first says what is wrong; a service that is down would repeat it twice a second.
-                    if self.poll_failures == 1 || self.poll_failures.is_multiple_of(60) {
-                        self.folder
-                            .log(&format!("poll failed: {}", weir_auth::error_chain(&error)));
-                    }
-                }
-            }
-        }
-        let jobs = &self.jobs;
-        self.poll_order.retain(|job| jobs.contains_key(job));
-    }
-
-    fn take_job(&mut self, job: &JobId, state: JobState) {
-        match state {
-            JobState::Known(transfers) => {
-                self.unknown.remove(job);
-                for observed in transfers {
-                    self.take_observed(observed);
-                }
-            }
-            JobState::Unknown => self.take_unknown(job),
-        }
-    }
-
-    fn take_observed(&mut self, observed: Observed) {
-        let Some(pending) = self.pending.get_mut(&observed.id) else {
-            return;
-        };
-        let link = &mut self.link_states[pending.record.workload][pending.record.link];
-        let was_active = pending.phase == Phase::Active;
-        match (was_active, observed.phase == Phase::Active) {
-            (false, true) => link.active += 1,
-            (true, false) => link.active -= 1,
-            _ => {}
-        }
-        pending.phase = observed.phase;
-        pending.record.retries = observed.retries;
-        let state = match observed.phase {
-            Phase::Queued | Phase::Active => return,
-            Phase::Finished => State::Finished,
-            Phase::Failed => State::Failed,
-            Phase::Cancelled => return self.take_cancelled(observed, was_active),
-        };
-        let ended = observed
-            .ended
-            .map_or_else(|| self.clock.now(), |moment| self.clock.at(moment));
-        let started = observed.started.map(|moment| self.clock.at(moment));
-        self.end(observed.id, state, ended, |record| record.observe(observed, started));
-    }
-
     /// Ends a transfer: gives its space back unless it was delivered, and moves it among the ended.
     fn end(&mut self, id: u64, state: State, ended: Duration, change: impl FnOnce(&mut Record)) {
         let Some(Pending {
             mut record,
             lifetime,
             phase,
+            ..
         }) = self.pending.remove(&id)
         else {
             return;
@@ -469,20 +410,25 @@ impl<D: InjectionDoor> Engine<D> {
         if state == State::Finished {
             link.delivered += record.size;
             self.held[ends.destination] += record.size;
-            record.kept = self.keep.keeps(id) && self.may_keep(ends.destination, record.size);
-            let due = if record.kept {
-                self.kept[ends.destination] += record.size;
-                Duration::MAX
-            } else {
-                self.clock.now() + lifetime
-            };
-            self.live.insert(Delivered {
-                due,
-                id,
-                door: ends.destination,
-                path: record.path.clone(),
-                size: record.size,
-            });
+            if record.stages.is_none() {
+                record.kept = self.keep.keeps(id) && self.may_keep(ends.destination, record.size);
+                let due = if record.kept {
+                    self.kept[ends.destination] += record.size;
+                    Duration::MAX
+                } else {
+                    self.clock.now() + lifetime
+                };
+                self.live.insert(Delivered {
+                    due,
+                    id,
+                    door: ends.destination,
+                    path: record.path.clone(),
+                    size: record.size,
+                });
+            }
+        }
+        if record.stages.is_some() {
+            self.rule_file_ended(&mut record);
         }
         if let Some(job) = &record.job
             && let Some(left) = self.jobs.get_mut(job)

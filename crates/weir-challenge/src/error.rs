@@ -43,6 +43,9 @@ pub enum RunError {
         /// The first of them.
         first: String,
     },
+    /// The catalogue did not take the source files.
+    #[error("the catalogue could not be told of the source files")]
+    Catalog(#[from] crate::injection::InjectionError),
     /// The run was interrupted before its start.
     #[error("interrupted before the challenge began")]
     Interrupted,
@@ -58,6 +61,7 @@ impl RunError {
             Self::Folder { .. } => Some("choose another place with --out"),
             Self::Grid(error) => error.remedy(),
             Self::Sites { .. } => Some("mend what the table names, or run without the preflight: --preflight none"),
+            Self::Catalog(_) => Some("see what the catalogue says, or write inject = \"transfers\" into the workloads"),
             Self::NoDoor { .. } | Self::Interrupted => None,
         }
     }

@@ -1,41 +1,27 @@
 //! The FTS3 REST API as an injection door.
 
-use std::error::Error;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{Method, Request, StatusCode, header};
+use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
-use weir_http::{Client, body};
 use weir_units::Algorithm;
 use weir_world::{ErrorClass, Party};
 
-use crate::doors::TransferService;
-use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase};
+use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase, RuleCopy};
+use crate::rest::Service;
 use crate::storage::StorageDoor;
-
-/// Time for one request.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Wait when the service says "later" without saying when.
-const LATER: Duration = Duration::from_secs(2);
-
-/// Largest answer read: 100 jobs of 200 files with long error texts.
-const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
 /// File fields asked for when polling; `weir` is ours and absent elsewhere.
 const FIELDS: &str = "file_state,file_metadata,dest_surl,reason,start_time,finish_time,retry,weir";
 
-/// Scope of tokens for the service itself, as Rucio asks for it.
-const SCOPE: &str = "fts";
-
 /// A transfer service that speaks the FTS3 REST API.
 #[derive(Debug, Clone)]
 pub(crate) struct FtsDoor {
-    service: TransferService,
-    client: Client,
+    service: Service,
     doors: Arc<Vec<StorageDoor>>,
     /// Name of the run, which no other has.
     run: String,
@@ -110,10 +96,13 @@ struct Reason {
     party: Option<String>,
 }
 
-/// What a file carries so that answers find their transfer.
-#[derive(Debug, Serialize, Deserialize)]
+/// What a file carries so that answers find their transfer: ours the number, the catalogue's the id of its request.
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Metadata {
-    weir_transfer: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    weir_transfer: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 /// What Weir's transfer service adds to a file.
@@ -136,66 +125,37 @@ struct Extension {
 
 impl FtsDoor {
     /// Makes a door to the service, which moves files between `doors` for the run of this name.
-    pub(crate) fn new(service: TransferService, client: Client, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
+    pub(crate) fn new(service: Service, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
         Self {
             service,
-            client,
             doors,
             run: run.to_owned(),
         }
     }
 
-    async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<serde_json::Value>,
-    ) -> Result<Vec<u8>, InjectionError> {
-        let token = self.service.tokens.token(SCOPE, &self.service.audience).await;
-        let token = token.map_err(|error| InjectionError::Token {
-            door: self.service.url.clone(),
-            source: error.into(),
-        })?;
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.service.url))
-            .header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
-            .header(header::ACCEPT, "application/json");
-        let request = match body {
-            Some(json) => request
-                .header(header::CONTENT_TYPE, "application/json")
-                .body(body::full(json.to_string())),
-            None => request.body(body::empty()),
-        };
-        let request = request.map_err(|error| self.unreachable(error))?;
-        let response = self
-            .client
-            .send_within(request, PATIENCE)
-            .await
-            .map_err(|error| self.unreachable(error))?;
-        let (head, answer) = response.into_parts();
-        let answer = body::read_limited(answer, ANSWER_MAX, PATIENCE)
-            .await
-            .map_err(|error| self.unreachable(error))?;
-        match head.status {
-            StatusCode::OK | StatusCode::CREATED | StatusCode::MULTI_STATUS => Ok(answer.to_vec()),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(InjectionError::Busy {
-                door: self.service.url.clone(),
-                after: retry_after(&head.headers),
-            }),
-            status => Err(InjectionError::Refused {
-                door: self.service.url.clone(),
-                status,
-                message: message(&answer),
-            }),
-        }
+    /// Where the service answers.
+    pub(crate) fn url(&self) -> &str {
+        &self.service.url
     }
 
-    fn unreachable(&self, source: impl Into<Box<dyn Error + Send + Sync>>) -> InjectionError {
-        InjectionError::Unreachable {
-            door: self.service.url.clone(),
-            source: source.into(),
-        }
+    /// What the service says about the transfers of these jobs that the catalogue submitted, by the ids of their requests.
+    pub(crate) async fn requests(&self, jobs: &[&str]) -> Result<HashMap<String, Observed>, InjectionError> {
+        let known = match (self.jobs(jobs).await, jobs) {
+            (Err(InjectionError::Refused { status, .. }), [_]) if status == StatusCode::NOT_FOUND => Vec::new(),
+            (known, _) => known?,
+        };
+        let files = known.into_iter().flat_map(|job| job.files);
+        Ok(files.filter_map(FileState::of_catalog).collect())
+    }
+
+    async fn jobs(&self, ids: &[&str]) -> Result<Vec<Job>, InjectionError> {
+        let path = format!("/jobs/{}?files={FIELDS}", ids.join(","));
+        let answer = self.service.ask(Method::GET, &path, None).await?;
+        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| self.service.unreachable(error))?;
+        Ok(match answer {
+            Answer::Many(jobs) => jobs,
+            Answer::One(job) => vec![*job],
+        })
     }
 
     /// Names a batch for the service, the same at each try.
@@ -205,8 +165,8 @@ impl FtsDoor {
     }
 
     async fn whoami(&self) -> Result<Whoami, InjectionError> {
-        let answer = self.ask(Method::GET, "/whoami", None).await?;
-        serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))
+        let answer = self.service.ask(Method::GET, "/whoami", None).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.service.unreachable(error))
     }
 
     /// The job that the service made of a batch: FTS3 derives ids from VO and `sid`.
@@ -215,8 +175,10 @@ impl FtsDoor {
         let space = whoami
             .vos_id
             .first()
-            .ok_or_else(|| self.unreachable("whoami names no VO"))?;
-        Ok(JobId(Uuid::new_v5(space, self.sid_of(batch).as_bytes()).to_string()))
+            .ok_or_else(|| self.service.unreachable("whoami names no VO"))?;
+        Ok(JobId::Job(
+            Uuid::new_v5(space, self.sid_of(batch).as_bytes()).to_string(),
+        ))
     }
 
     /// Writes the job that FTS is sent. Tokens are one pair for the whole batch: it is one link.
@@ -244,7 +206,7 @@ impl FtsDoor {
                 "filesize": order.size.0,
                 "checksum": checksum,
                 "activity": batch.activity,
-                "metadata": Metadata { weir_transfer: order.id },
+                "metadata": Metadata { weir_transfer: Some(order.id), request_id: None },
                 "source_tokens": [read.expose()],
                 "destination_tokens": [write.expose()],
             })
@@ -286,48 +248,47 @@ impl InjectionDoor for FtsDoor {
 
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
         let job = self.job(batch).await?;
-        let answer = match self.ask(Method::POST, "/jobs", Some(job)).await {
+        let answer = match self.service.ask(Method::POST, "/jobs", Some(job)).await {
             // Taken at an earlier try whose answer was lost: a second job would run into the first one's files.
             Err(InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
                 return self.known_job(batch).await;
             }
             answer => answer?,
         };
-        let submitted: Submitted = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
-        Ok(JobId(submitted.job_id))
+        let submitted: Submitted = serde_json::from_slice(&answer).map_err(|error| self.service.unreachable(error))?;
+        Ok(JobId::Job(submitted.job_id))
     }
 
     async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobState)>, InjectionError> {
-        let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
-        let path = format!("/jobs/{}?files={FIELDS}", ids.join(","));
-        let answer = match (self.ask(Method::GET, &path, None).await, jobs) {
+        let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
+        let known = match (self.jobs(&ids).await, jobs) {
             // Of several jobs each has a status of its own.
             (Err(InjectionError::Refused { status, .. }), [job]) if status == StatusCode::NOT_FOUND => {
                 return Ok(vec![(job.clone(), JobState::Unknown)]);
             }
-            (answer, _) => answer?,
+            (known, _) => known?,
         };
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
-        let jobs = match answer {
-            Answer::Many(jobs) => jobs,
-            Answer::One(job) => vec![*job],
-        };
-        Ok(jobs.into_iter().filter_map(Job::state).collect())
+        Ok(known.into_iter().filter_map(Job::state).collect())
     }
 
     async fn held_back(&self, source: usize, destination: usize) -> Option<HeldBack> {
         let (source, destination) = (self.doors[source].origin(), self.doors[destination].origin());
         let path = format!("/why/link?source_se={source}&dest_se={destination}");
         // An FTS3 has no such path.
-        let answer = self.ask(Method::GET, &path, None).await.ok()?;
+        let answer = self.service.ask(Method::GET, &path, None).await.ok()?;
         serde_json::from_slice::<Link>(&answer).ok()?.held_back()
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
-        let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
-        self.ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
+        let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
+        self.service
+            .ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
             .await
             .map(|_| ())
+    }
+
+    async fn remaining(&self, _: &[RuleCopy]) -> Result<BTreeSet<RuleCopy>, InjectionError> {
+        Ok(BTreeSet::new()) // no rule was made here
     }
 }
 
@@ -348,17 +309,28 @@ impl Job {
     fn state(self) -> Option<(JobId, JobState)> {
         let status = self.http_status.as_deref().unwrap_or("200");
         let state = match status.split(' ').next() {
-            Some("200") => JobState::Known(self.files.into_iter().filter_map(FileState::observed).collect()),
+            Some("200") => JobState::Known(self.files.into_iter().filter_map(FileState::own).collect()),
             Some("404") => JobState::Unknown,
             _ => return None,
         };
-        Some((JobId(self.id), state))
+        Some((JobId::Job(self.id), state))
     }
 }
 
 impl FileState {
     /// Returns what this says about a transfer of ours; `None` when it is not ours.
-    fn observed(self) -> Option<Observed> {
+    fn own(self) -> Option<Observed> {
+        let id = self.metadata.as_ref()?.weir_transfer?;
+        Some(self.observed(id))
+    }
+
+    /// Returns what this says about a transfer of the catalogue, with the id of its request; `None` when it is none.
+    fn of_catalog(mut self) -> Option<(String, Observed)> {
+        let request = self.metadata.as_mut()?.request_id.take()?;
+        Some((request, self.observed(0)))
+    }
+
+    fn observed(self, id: u64) -> Observed {
         let weir = self.weir.unwrap_or_default();
         let phase = match self.state.as_str() {
             "FINISHED" | "ARCHIVING" => Phase::Finished,
@@ -367,8 +339,8 @@ impl FileState {
             "ACTIVE" => Phase::Active,
             _ => Phase::Queued,
         };
-        Some(Observed {
-            id: self.metadata?.weir_transfer,
+        Observed {
+            id,
             phase,
             started: moment(weir.started_ms, self.start_time.as_deref()),
             ended: moment(weir.finished_ms, self.finish_time.as_deref()),
@@ -389,7 +361,8 @@ impl FileState {
             failed_in: weir.phase.as_deref().and_then(weir_world::Phase::parse),
             reason: weir_auth::redact(self.reason.as_deref().unwrap_or_default()),
             remedy: weir.remedy,
-        })
+            passages: None,
+        }
     }
 }
 
@@ -403,34 +376,13 @@ fn moment(millis: Option<u64>, text: Option<&str>) -> Option<SystemTime> {
     Some(SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(moment.as_millisecond()).ok()?))
 }
 
-/// Reads `Retry-After` in seconds, at most a minute.
-fn retry_after(headers: &http::HeaderMap) -> Duration {
-    let seconds = headers
-        .get(header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    seconds.map_or(LATER, |seconds: u64| Duration::from_secs(seconds.clamp(1, 60)))
-}
-
-/// Takes the message out of an error body, secrets removed.
-fn message(answer: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Body {
-        #[serde(alias = "http_message")]
-        message: String,
-    }
-    match serde_json::from_slice::<Body>(answer) {
-        Ok(body) => weir_auth::peer_text(body.message),
-        Err(_) => weir_auth::peer_line(answer),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
     use super::*;
 
     fn observed(json: &str) -> Option<Observed> {
-        serde_json::from_str::<FileState>(json).unwrap().observed()
+        serde_json::from_str::<FileState>(json).unwrap().own()
     }
 
     #[test]
@@ -476,19 +428,21 @@ mod tests {
         let running = running.await.unwrap();
         let opened = crate::doors::open(&grid, &running, "run-1").unwrap();
         let doors = Arc::new(opened.storage);
-        let door = FtsDoor::new(opened.transfer, opened.client, doors.clone(), "run-1");
+        let door = FtsDoor::new(opened.transfer, doors.clone(), "run-1");
         let batch = |id: u64| Batch {
             source: 0,
             destination: 1,
             activity: "test".to_owned(),
             mode: None,
             single_attempt: true,
+            rule: None,
             orders: vec![crate::injection::Order {
                 id,
                 source: doors[0].url_of("/missing"),
                 destination: doors[1].url_of(&format!("/{id}")),
                 size: weir_units::Bytes(1),
                 checksum: None,
+                did: None,
             }],
         };
         let job = door.submit(&batch(1)).await.unwrap();

@@ -95,6 +95,7 @@ fn record(fields: &[String], workloads: &[&str], links: &[weir_measure::LinkSpec
             remedy: some(field[23]),
         }),
         kept: false,
+        stages: None,
     }
 }
 
@@ -143,6 +144,7 @@ fn report() -> String {
         command: &rest.command,
         host: rest.host,
         clock: Clock::start(),
+        deletions: None,
         sums: Sums {
             deleted_files: rest.deleted_files,
             ..Sums::default()

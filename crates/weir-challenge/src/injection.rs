@@ -1,13 +1,14 @@
 //! The seam between what the plan wants and the service that moves files.
 //!
-//! Today the only door is the FTS REST API ([`crate::fts`]): the run chooses source and destination path of every file. When
-//! the catalogue comes, a door that makes replication rules stands beside it; the drivers of the workloads do not change.
+//! There are two doors: the FTS REST API ([`crate::fts`]), where the run chooses source and destination path of every file, and the Rucio
+//! REST API ([`crate::rules`]), where it makes a replication rule for each batch. [`crate::run_door`] hands each batch to its door.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::{Duration, SystemTime};
-use weir_world::{ErrorClass, Party};
 
 use weir_units::{Bytes, Checksum};
+use weir_world::{ErrorClass, Party};
 
 /// One file to move. Orders of one batch go over the same link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Order {
     pub size: Bytes,
     /// Checksum to be verified at both ends.
     pub checksum: Option<Checksum>,
+    /// The file's name in the catalogue; `None` where the catalogue does not know it.
+    pub did: Option<String>,
 }
 
 /// Orders of one link that go out together.
@@ -37,13 +40,61 @@ pub struct Batch {
     pub mode: Option<&'static str>,
     /// Whether a failure is the result, so that the service must not try again.
     pub single_attempt: bool,
+    /// The rule to make; `None` if transfers are submitted.
+    pub rule: Option<RuleTerms>,
     /// The files; never empty.
     pub orders: Vec<Order>,
 }
 
+/// The terms of a rule. It asks for one copy at the destination of its batch, from the source of its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleTerms {
+    /// How long it lives; `None` until the run deletes it.
+    pub lifetime: Option<Duration>,
+}
+
 /// Name of what was submitted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub String);
+pub enum JobId {
+    /// A job of the transfer service.
+    Job(String),
+    /// A rule of the catalogue.
+    Rule(String),
+}
+
+impl JobId {
+    /// The name that the service gave.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Job(id) | Self::Rule(id) => id,
+        }
+    }
+
+    /// Says whether it is a rule of the catalogue.
+    pub fn is_rule(&self) -> bool {
+        matches!(self, Self::Rule(_))
+    }
+}
+
+/// When a file that a rule asked for passed from one service to the next, by their clocks; `None` where they do not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passages {
+    /// The catalogue had evaluated the rule: the file's request was made.
+    pub requested: Option<SystemTime>,
+    /// The catalogue submitted the request to the transfer service.
+    pub submitted: Option<SystemTime>,
+    /// The catalogue took the end of the transfer in: the file's lock is OK.
+    pub locked: Option<SystemTime>,
+}
+
+/// A copy that a rule asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleCopy {
+    /// Index of the destination among the run's storage doors.
+    pub destination: usize,
+    /// The file's name in the catalogue.
+    pub did: String,
+}
 
 /// How far a transfer is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -110,6 +161,8 @@ pub struct Observed {
     pub reason: String,
     /// What helps, where known.
     pub remedy: Option<String>,
+    /// When it passed from one service to the next, if a rule asked for it.
+    pub passages: Option<Passages>,
 }
 
 /// Why a door did not do what it was asked.
@@ -198,6 +251,10 @@ pub trait InjectionDoor: Send + Sync + 'static {
     /// Asks what holds the transfers between two doors back; none if the service does not say.
     fn held_back(&self, source: usize, destination: usize) -> impl Future<Output = Option<HeldBack>> + Send;
 
-    /// Withdraws what has not ended.
+    /// Withdraws what has not ended. Of a rule, the catalogue deletes the copies too.
     fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;
+
+    /// Asks which of these copies the catalogue still knows.
+    fn remaining(&self, copies: &[RuleCopy])
+    -> impl Future<Output = Result<BTreeSet<RuleCopy>, InjectionError>> + Send;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_measure::{LinkSpec, Spec};
 use weir_model::Link;
-use weir_plan::{Cell, Plan, RatedLink, Workload};
+use weir_plan::{Cell, Inject, Plan, RatedLink, Workload};
 use weir_units::Bytes;
 
 use crate::engine::LinkEnds;
@@ -26,8 +26,8 @@ pub(crate) struct Layout {
     pub(crate) cells: BTreeMap<usize, Vec<CellPlaces>>,
 }
 
-/// Numbers what a plan names; `spec` is that of the plan.
-pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor]) -> Layout {
+/// Numbers what a plan names; `spec` is that of the plan, `run` the name of the run.
+pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor], run: &str) -> Layout {
     let door = |name: &str| {
         let mut rses = plan.grid.rses.iter();
         let place = rses.position(|rse| rse.name.as_str() == name);
@@ -48,10 +48,19 @@ pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor]) -> Layout
     for (index, workload) in plan.workloads.iter().enumerate() {
         match workload {
             Workload::Rates(rates) => {
+                let by_rules = rates.inject == Inject::Rules;
                 let places = |rated: &RatedLink| {
                     let link = number(&rated.link);
-                    let sources = layout.needs(link, rated.file_size, rates.source_files, doors);
-                    RatedPlaces { link, sources }
+                    let (size, files) = (rated.file_size, rated.source_files);
+                    let sources = if by_rules {
+                        layout.needs_dids(link, size, files, run)
+                    } else {
+                        layout.needs(link, size, files, doors)
+                    };
+                    RatedPlaces {
+                        link,
+                        sources: sources.into(),
+                    }
                 };
                 let places = rates.links.iter().map(places).collect();
                 layout.rated.insert(index, places);
@@ -79,5 +88,11 @@ impl Layout {
         let door = self.ends[link].source;
         let need = |file| self.sources.need(&doors[door], door, size.0, file);
         (0..files).map(need).collect()
+    }
+
+    /// The numbers of a link's source files of one size, over which rules are made.
+    fn needs_dids(&mut self, link: usize, size: Bytes, files: u32, run: &str) -> Vec<usize> {
+        let door = self.ends[link].source;
+        (0..files).map(|_| self.sources.need_did(door, size.0, run)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The room that runs a plan against real doors and writes the report's data.
 //!
 //! It stands at the end of the house: [`run`] starts the embedded part of a grid, puts source files of known content in
-//! place, submits transfers through an [`InjectionDoor`], watches them, deletes what was delivered at the end of its
+//! place, submits transfers or makes rules through an [`InjectionDoor`], watches them, deletes what was delivered at the end of its
 //! lifetime, compares independent counters, cleans up everywhere, and writes the run folder. The arithmetic is
 //! `weir-measure`'s, the decisions what to inject are `weir-plan`'s.
 //!
@@ -65,7 +65,10 @@ mod progress;
 mod rates;
 mod rebuild;
 mod record;
+mod rest;
+mod rules;
 mod run;
+mod run_door;
 mod seed;
 pub mod sites;
 mod steps;
@@ -75,7 +78,9 @@ pub use assemble::{build, write_report, write_report_into};
 pub use error::RunError;
 pub use folder::{PartFile, RunFolder, write_atomically};
 pub use html::{NoPlace, render, render_data};
-pub use injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
+pub use injection::{
+    Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Passages, Phase, RuleCopy, RuleTerms,
+};
 pub use options::{Options, Stop};
 pub use progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
 pub use rebuild::{RebuildError, rebuild};

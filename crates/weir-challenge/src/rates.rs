@@ -1,14 +1,14 @@
 //! Drives the workloads that hold rates: asks their injectors what is due, and hands it to the engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use weir_measure::report::Event;
 use weir_model::Link;
-use weir_plan::{Held, Injection, LedgerRow, LinkObservation, Plan, RatesCore};
+use weir_plan::{Held, Inject, Injection, LedgerRow, LinkObservation, Plan, RatesCore};
 use weir_units::{Bytes, Timestamp};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Freed};
 use crate::injection::InjectionDoor;
 use crate::record::{Wanted, WantedFile};
 
@@ -17,8 +17,8 @@ use crate::record::{Wanted, WantedFile};
 pub(crate) struct RatedPlaces {
     /// Number of the link.
     pub(crate) link: usize,
-    /// Numbers of its source files.
-    pub(crate) sources: Vec<usize>,
+    /// Numbers of its source files; with rules those whose copies are not at the destination, the one that was free first in front.
+    pub(crate) sources: VecDeque<usize>,
 }
 
 /// All workloads of a plan that hold rates.
@@ -37,6 +37,7 @@ pub(crate) struct RatesDriver {
 struct RatesWorkload {
     number: usize,
     activity: String,
+    by_rules: bool,
     lifetime: Duration,
     core: RatesCore,
     links: Vec<(Link, RatedPlaces)>,
@@ -57,6 +58,7 @@ impl RatesDriver {
             RatesWorkload {
                 number,
                 activity: rates.activity.clone(),
+                by_rules: rates.inject == Inject::Rules,
                 lifetime: rates.lifetime,
                 core: RatesCore::new(plan, number, Timestamp(0)).expect("the workload holds rates"),
                 index: links
@@ -82,6 +84,9 @@ impl RatesDriver {
     /// Injects what is due.
     pub(crate) fn tick<D: InjectionDoor>(&mut self, now: Duration, engine: &mut Engine<D>) {
         let moment = timestamp(now);
+        for freed in engine.take_freed() {
+            self.free(freed);
+        }
         for workload in &mut self.workloads {
             if workload.due.is_none_or(|due| due > moment) {
                 continue;
@@ -93,6 +98,19 @@ impl RatesDriver {
             workload.submit(&injections, engine);
         }
         self.close_rows(now);
+    }
+
+    /// A source file may take part again.
+    fn free(&mut self, freed: Freed) {
+        let workload = self
+            .workloads
+            .iter_mut()
+            .find(|workload| workload.number == freed.workload);
+        let link =
+            workload.and_then(|workload| workload.links.iter_mut().find(|(_, places)| places.link == freed.link));
+        if let Some((_, places)) = link {
+            places.sources.push_back(freed.source);
+        }
     }
 
     /// Ends injection: the ledger's last rows are closed.
@@ -149,21 +167,34 @@ impl RatesWorkload {
                 delivered: Bytes(state.delivered),
                 queued: Bytes(state.unfinished),
                 active: state.active,
-                space_left: engine.space_left(self.number, places.link).map(Bytes),
+                // With rules, space is the catalogue's to watch.
+                space_left: engine
+                    .space_left(self.number, places.link)
+                    .filter(|_| !self.by_rules)
+                    .map(Bytes),
+                free_files: self.by_rules.then_some(places.sources.len() as u64),
             }
         };
         self.links.iter().map(observation).collect()
     }
 
-    /// Submits what is due, one job per link.
-    fn submit<D: InjectionDoor>(&self, injections: &[Injection], engine: &mut Engine<D>) {
+    /// Submits what is due, one job or one rule per link.
+    fn submit<D: InjectionDoor>(&mut self, injections: &[Injection], engine: &mut Engine<D>) {
         let mut files: BTreeMap<usize, Vec<WantedFile>> = BTreeMap::new();
         for injection in injections {
             let index = self.index[&injection.link];
-            let places = &self.links[index].1;
+            let places = &mut self.links[index].1;
+            let source = if self.by_rules {
+                places
+                    .sources
+                    .pop_front()
+                    .expect("no more is injected than files are free")
+            } else {
+                places.sources[injection.file as usize]
+            };
             files.entry(index).or_default().push(WantedFile {
                 id: injection.id,
-                source: places.sources[injection.file as usize],
+                source,
                 wanted: Duration::from_nanos(injection.wanted_at.0),
             });
         }
@@ -174,6 +205,7 @@ impl RatesWorkload {
                 activity: self.activity.clone(),
                 mode: None,
                 measured: false,
+                by_rule: self.by_rules,
                 lifetime: self.lifetime,
                 files,
             });

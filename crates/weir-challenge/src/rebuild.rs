@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_measure::files::{self, Happened};
 use weir_measure::replay::{Recorded, Replayed, replay};
 use weir_measure::report::Event;
-use weir_measure::{Ending, Report, WindowSpec, events, rows, samples};
+use weir_measure::{Ending, Report, WindowSpec, chain, events, rows, samples};
 use weir_plan::{Challenge, Overrides, Plan};
 
 use crate::description::{self, RunDescription};
@@ -82,6 +82,7 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
             transfers: open(rows::FILE)?,
             series: open(samples::FILE)?,
             events: open(events::FILE)?,
+            rules: open(chain::FILE).ok(),
         },
     )?;
     let reason = reason(&plan, &replayed, RunFolder::is_running(folder));
@@ -111,6 +112,7 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
         crosschecks: Vec::new(),
         audit: None,
         deleted_files,
+        deletions: None,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     });

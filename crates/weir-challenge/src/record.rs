@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_measure::rows::Row;
-use weir_measure::{Failure, State, Transfer};
+use weir_measure::{Failure, Stages, State, Transfer};
 use weir_world::ErrorClass;
 
 use crate::injection::{JobId, Observed, Phase};
@@ -17,7 +17,9 @@ pub(crate) struct Wanted {
     pub(crate) mode: Option<&'static str>,
     /// Whether each transfer is a measurement: what its first attempt says is the result.
     pub(crate) measured: bool,
-    /// How long delivered files live.
+    /// Whether a rule asks for them.
+    pub(crate) by_rule: bool,
+    /// How long delivered files live; with a rule, how long it does.
     pub(crate) lifetime: Duration,
     pub(crate) files: Vec<WantedFile>,
 }
@@ -63,6 +65,8 @@ pub(crate) struct Record {
     pub(crate) failure: Option<Failure>,
     /// Whether its file stays for the audit.
     pub(crate) kept: bool,
+    /// Of a transfer that a rule asked for: when it passed from one service to the next.
+    pub(crate) stages: Option<Stages>,
 }
 
 impl Record {
@@ -88,6 +92,10 @@ impl Record {
             first_byte: None,
             failure: None,
             kept: false,
+            stages: wanted.by_rule.then(|| Stages {
+                asked: now,
+                ..Stages::default()
+            }),
         }
     }
 
@@ -125,6 +133,16 @@ impl Record {
         }
     }
 
+    /// Takes over when it passed from one service to the next, if a rule asked for it.
+    pub(crate) fn pass(&mut self, told: Stages) {
+        if let Some(stages) = &mut self.stages {
+            *stages = Stages {
+                asked: stages.asked,
+                ..told
+            };
+        }
+    }
+
     /// Returns how late it was submitted: what the service took to say yes counts, not only what we took to ask.
     pub(crate) fn late(&self) -> Duration {
         self.accepted.unwrap_or(self.injected).saturating_sub(self.wanted)
@@ -147,6 +165,7 @@ impl Record {
             bytes_moved: self.bytes_moved,
             counted: self.counted.filter(|_| state == State::Finished),
             retries: self.retries,
+            stages: self.stages,
             failure: match state {
                 State::Finished => None,
                 // Of what was withdrawn there may be a reason too.
@@ -169,7 +188,8 @@ impl Record {
             wanted: self.wanted,
             injected: self.injected,
             accepted: self.accepted,
-            job: self.job.as_ref().map_or("", |job| &job.0),
+            job: self.job.as_ref().filter(|job| !job.is_rule()).map_or("", JobId::as_str),
+            rule: self.job.as_ref().filter(|job| job.is_rule()).map_or("", JobId::as_str),
             path: &self.path,
         }
     }

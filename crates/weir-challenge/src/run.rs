@@ -1,5 +1,6 @@
 //! One run, from preflight to report.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use weir_grid::{EmbeddedGrid, GridOptions};
 use weir_measure::report::{Audit, Event, Report};
 use weir_measure::samples::Stage;
 use weir_measure::{Measurement, Spec};
-use weir_plan::Plan;
+use weir_plan::{Inject, Plan};
 
 use crate::assemble::write_report_somewhere;
 use crate::audit::{self, Keep, Sample};
@@ -20,7 +21,7 @@ use crate::clock::Clock;
 use crate::counted;
 use crate::description::RunDescription;
 use crate::drive::Drive;
-use crate::engine::{Engine, Ground};
+use crate::engine::{Engine, Ground, LinkEnds};
 use crate::folder::RunFolder;
 use crate::fts::FtsDoor;
 use crate::layout::{Layout, lay_out};
@@ -28,7 +29,9 @@ use crate::live::SharedMeasurement;
 use crate::made::MadeFiles;
 use crate::options::{Options, Stop};
 use crate::progress::{Progress, Update};
-use crate::rates::RatesDriver;
+use crate::rates::{RatedPlaces, RatesDriver};
+use crate::rules::RulesDoor;
+use crate::run_door::RunDoor;
 use crate::seed::Sources;
 use crate::sites::{self, SitesReport};
 use crate::steps::StepsDriver;
@@ -199,8 +202,10 @@ async fn run_in(
     });
     step("the grid starts".to_owned());
     let host = host::describe(scratch);
+    let mut grid_options = GridOptions::default();
+    grid_options.catalog = plan.makes_rules();
     let grid = tokio::select! {
-        grid = EmbeddedGrid::start(&plan.grid, scratch, GridOptions::default()) => grid?,
+        grid = EmbeddedGrid::start(&plan.grid, scratch, grid_options) => grid?,
         () = stop.soft.cancelled() => return Err(RunError::Interrupted),
     };
     let run = RunTask {
@@ -266,7 +271,7 @@ impl RunTask<'_> {
             mut sources,
             rated,
             cells,
-        } = lay_out(self.plan, &spec, &doors);
+        } = lay_out(self.plan, &spec, &doors, &run);
         let measurement = SharedMeasurement::new(Measurement::of(self.plan));
         let subject = Subject {
             spec,
@@ -275,7 +280,9 @@ impl RunTask<'_> {
             measurement: &measurement,
         };
         let mut books = Books::open(self.folder, subject)?;
-        let transfer = FtsDoor::new(opened.transfer, opened.client, doors.clone(), &run);
+        let transfer = FtsDoor::new(opened.transfer, doors.clone(), &run);
+        let catalog = opened.catalog.filter(|_| self.plan.makes_rules());
+        let catalog = catalog.map(|catalog| Arc::new(RulesDoor::new(catalog, transfer.clone(), doors.clone(), &run)));
         let report = self.look_at_sites(&transfer, &doors, books.made()).await?;
         if purpose == Purpose::Sites {
             let _lacks = books.close();
@@ -292,6 +299,11 @@ impl RunTask<'_> {
         }
         self.step(format!("{} source files go to their places", sources.files().len()));
         let made = books.made().clone();
+        if let Some(catalog) = &catalog {
+            catalog
+                .place(&mut sources, &destinations_of_rules(self.plan, &rated, &ends))
+                .await?;
+        }
         sources
             .upload(&doors, self.plan.seed, &made, self.progress, &self.stop.soft)
             .await;
@@ -302,6 +314,13 @@ impl RunTask<'_> {
             self.progress.show(&Update::Note { text: text.clone() });
             measurement.with(|measurement| measurement.event(Event { t_s: 0.0, text }));
         }
+        let protecting = match &catalog {
+            Some(catalog) => {
+                self.step("the catalogue learns of the source files");
+                catalog.register(&sources).await?
+            }
+            None => Vec::new(),
+        };
         let sources = Arc::new(sources);
         let before = counted::read(&doors).await;
 
@@ -323,7 +342,9 @@ impl RunTask<'_> {
             stop: no_more.clone(),
             keep,
         };
-        let mut engine = Engine::new(Arc::new(transfer), ground);
+        let door = RunDoor { transfer, catalog };
+        let mut engine = Engine::new(Arc::new(door), ground);
+        engine.protected_by(protecting);
         let mut rates = RatesDriver::new(self.plan, &rated);
         let mut steps = StepsDriver::all(self.plan, &cells);
         let telling = tokio::spawn(tell(measurement.clone(), clock, self.progress.clone()));
@@ -374,6 +395,7 @@ impl RunTask<'_> {
             host: self.host.clone(),
             clock,
             sums: engine.sums(),
+            deletions: engine.deletions().report(),
             driven,
             crosschecks,
             audit,
@@ -446,6 +468,14 @@ impl RunTask<'_> {
             () = self.stop.hard.cancelled() => None,
         }
     }
+}
+
+/// The doors into which rules copy.
+fn destinations_of_rules(plan: &Plan, rated: &BTreeMap<usize, Vec<RatedPlaces>>, ends: &[LinkEnds]) -> Vec<usize> {
+    let of_rules = plan.rates().filter(|(_, rates)| rates.inject == Inject::Rules);
+    let places = of_rules.flat_map(|(number, _)| &rated[&number]);
+    let doors: BTreeSet<usize> = places.map(|place| ends[place.link].destination).collect();
+    doors.into_iter().collect()
 }
 
 /// Shows the figures, whatever the run waits for.

@@ -22,8 +22,10 @@ const UPLOADS_AT_ONCE: usize = 4;
 pub(crate) struct SourceFile {
     /// Index of the door it is at.
     pub(crate) door: usize,
-    /// Where it is, below the door's base.
+    /// Where it is, below the door's base; of one that the catalogue knows, once it was asked for the place.
     pub(crate) path: String,
+    /// Its name in the catalogue; `None` if rules are not made over it.
+    pub(crate) did: Option<String>,
     pub(crate) size: u64,
     /// Number of its content under the run's seed.
     pub(crate) number: u64,
@@ -71,6 +73,7 @@ impl Sources {
             self.files.push(SourceFile {
                 door: door_index,
                 path: format!("{}/src/{number}", door.directory),
+                did: None,
                 size,
                 number,
                 checksum: None,
@@ -78,6 +81,27 @@ impl Sources {
             });
             self.files.len() - 1
         })
+    }
+
+    /// Returns the index of a file over which rules are made: one of its own for each link, since a rule cannot ask for a file that is at its
+    /// destination.
+    pub(crate) fn need_did(&mut self, door_index: usize, size: u64, run: &str) -> usize {
+        let number = self.files.len() as u64;
+        self.files.push(SourceFile {
+            door: door_index,
+            path: String::new(),
+            did: Some(format!("{run}.source.{number}")),
+            size,
+            number,
+            checksum: None,
+            checksums: Checksums::default(),
+        });
+        self.files.len() - 1
+    }
+
+    /// Notes the place of a file, below its door's base.
+    pub(crate) fn set_path(&mut self, index: usize, path: &str) {
+        path.clone_into(&mut self.files[index].path);
     }
 
     /// Returns the files by index.
@@ -125,7 +149,7 @@ impl Sources {
                 if stop.is_cancelled() {
                     return (index, None);
                 }
-                let outcome = door.upload(&path, seed, number, size).await;
+                let outcome = door.of_path(&path).upload(&path, seed, number, size).await;
                 if let Ok(checksums) = &outcome {
                     made.make([file.row(doors, checksums.get(Algorithm::Adler32))]);
                 }

@@ -79,6 +79,7 @@ impl StepsDriver {
             activity: self.core.plan().activity.clone(),
             mode: places.mode.map(Mode::as_str),
             measured: true,
+            by_rule: false,
             lifetime: Duration::ZERO,
             files: batch.iter().map(file).collect(),
         });

@@ -33,6 +33,9 @@ const SLOWEST_BYTES_PER_SEC: u64 = 256 * 1024;
 /// Largest text read from an answer: enough for any error, and for the counters of thousands of peers.
 const TEXT_MAX: usize = 4 * 1024 * 1024;
 
+/// The directory of files that a catalogue knows, at every RSE: that of their scope, [`crate::rules::SCOPE`].
+const CATALOGUED: &str = "/weir-challenge";
+
 /// The storage door of one RSE.
 #[derive(Debug, Clone)]
 pub(crate) struct StorageDoor {
@@ -169,6 +172,16 @@ impl StorageDoor {
         self.url[host..]
             .find('/')
             .map_or(&self.url, |slash| &self.url[..host + slash])
+    }
+
+    /// Returns the door for a path: one whose tokens reach it.
+    pub(crate) fn of_path(&self, path: &str) -> Self {
+        let own = path.strip_prefix(CATALOGUED).filter(|rest| rest.starts_with('/'));
+        let mut door = self.clone();
+        if own.is_some() {
+            CATALOGUED.clone_into(&mut door.directory);
+        }
+        door
     }
 
     /// Returns a token that may only read below the run's directory.

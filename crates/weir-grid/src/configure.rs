@@ -45,9 +45,6 @@ const ADMIN_SCOPE: &str = "fts:admin";
 /// The user name of the catalogue's account `root`.
 pub(crate) const CATALOG_USER: &str = "admin";
 
-/// How often the catalogue asks for jobs.
-const CATALOG_POLL: Duration = Duration::from_secs(1);
-
 /// How often the storages say how far a copy has come.
 const MARKER_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -220,8 +217,7 @@ pub(crate) fn catalog(
         }),
         transfers: TransfersConfig {
             services: vec![transfer_url.to_owned()],
-            // Files on one machine take seconds.
-            poll: CATALOG_POLL,
+            poll: grid.catalog.clone().unwrap_or_default().poll,
             // The issuer of the grid gives a new one with each job.
             unmanaged_tokens: true,
             stomp: grid.broker.as_ref().map(subscription),

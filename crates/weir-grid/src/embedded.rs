@@ -82,6 +82,8 @@ impl fmt::Debug for EmbeddedGrid {
 struct Tokens {
     storage: BTreeMap<RseName, TokenSource>,
     transfer: TokenSource,
+    /// The grid's issuer.
+    issuer: TokenSource,
 }
 
 /// What runs, in the order in which it stops: who makes work before who does it.
@@ -186,6 +188,11 @@ impl EmbeddedGrid {
     /// Where tokens for the transfer service come from. The audience to ask for is [`Self::transfer_audience`].
     pub fn transfer_tokens(&self) -> &TokenSource {
         &self.tokens.transfer
+    }
+
+    /// Where tokens for the catalogue come from, whose audience is its URL.
+    pub fn catalog_tokens(&self) -> &TokenSource {
+        &self.tokens.issuer
     }
 
     /// The audience of tokens for the transfer service.
@@ -393,6 +400,7 @@ async fn make_ready(
             Some(file) => TokenSource::file(file),
             None => issuer.tokens(&client),
         },
+        issuer: issuer.tokens(&client),
     };
     wait_for_doors(description, services.sites.as_mut()).await?;
     if let Some(sites) = &services.sites {

@@ -27,6 +27,8 @@ pub mod spread;
 
 pub mod accounting;
 pub mod advice;
+pub mod chain;
+pub mod chain_report;
 pub mod crosscheck;
 mod csv;
 pub mod events;
@@ -53,4 +55,4 @@ pub use read::ReadError;
 pub use report::{Report, Verdict};
 pub use snapshot::{RateNow, RunPhase, Snapshot, Standing};
 pub use spec::{LinkSpec, Spec, WindowSpec, WorkloadSpec};
-pub use transfer::{Failure, State, Transfer};
+pub use transfer::{Failure, Stages, State, Transfer};

@@ -11,6 +11,8 @@ use weir_units::duration::format as time;
 
 use crate::accounting::{Accounting, Figures};
 use crate::advice;
+use crate::chain::{Chain, RuleRow};
+use crate::chain_report::DeletionReport;
 use crate::report::{
     Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
     WorkloadReport, ratio,
@@ -26,6 +28,7 @@ use crate::verdict::{Evidence, decide};
 pub struct Measurement {
     head: Head,
     accounting: Accounting,
+    chain: Chain,
     events: Vec<Event>,
     standing: Standing,
     /// What has ended last.
@@ -70,6 +73,8 @@ pub struct Ending {
     pub audit: Option<Audit>,
     /// Delivered files that were deleted.
     pub deleted_files: u64,
+    /// What the catalogue deleted of the copies that rules had asked for.
+    pub deletions: Option<DeletionReport>,
     /// What was drawn or derived beside what the plan says.
     pub parameters: BTreeMap<String, String>,
     /// Rules that the world broke, and that make its figures worthless.
@@ -90,6 +95,7 @@ pub struct Measured {
     pub figures: Figures,
     /// Names, asks and windows as they were in the end.
     pub spec: Spec,
+    chain: Chain,
     head: Head,
     events: Vec<Event>,
 }
@@ -107,6 +113,7 @@ impl Measurement {
                 parameters: parameters(plan),
             },
             accounting: Accounting::new(Spec::of(plan)),
+            chain: Chain::default(),
             events: Vec::new(),
             standing: Standing::default(),
             ended: VecDeque::new(),
@@ -120,9 +127,15 @@ impl Measurement {
         self.accounting.spec()
     }
 
+    /// Accounts for a rule whose last file has ended.
+    pub fn add_rule(&mut self, row: &RuleRow) {
+        self.chain.add_rule(row, self.accounting.spec());
+    }
+
     /// Accounts for a transfer that has ended.
     pub fn add(&mut self, row: &Transfer) {
         self.accounting.add(row);
+        self.chain.add(row);
         let old = |other: &Ended| other.at + RATE_WINDOW < row.ended;
         while self.ended.front().is_some_and(old) {
             self.ended.pop_front();
@@ -204,6 +217,7 @@ impl Measurement {
         Measured {
             figures,
             spec,
+            chain: self.chain,
             head: self.head,
             events: self.events,
         }
@@ -211,11 +225,21 @@ impl Measurement {
 }
 
 impl Measured {
+    /// Evaluates a threshold, without the counters that are compared at the end of a run.
+    pub fn evaluate(&self, asked: &Threshold) -> Evaluated {
+        let beside = threshold::Beside {
+            crosschecks: &[],
+            chain: &self.chain,
+        };
+        threshold::evaluate(asked, &self.figures, &self.spec, &beside)
+    }
+
     /// The report.
     pub fn report(self, ending: Ending) -> Report {
         let Self {
             mut figures,
             spec,
+            chain,
             head,
             mut events,
         } = self;
@@ -223,7 +247,17 @@ impl Measured {
         let thresholds: Vec<Evaluated> = head
             .thresholds
             .iter()
-            .map(|asked| threshold::evaluate(asked, &figures, &spec, &ending.crosschecks))
+            .map(|asked| {
+                threshold::evaluate(
+                    asked,
+                    &figures,
+                    &spec,
+                    &threshold::Beside {
+                        crosschecks: &ending.crosschecks,
+                        chain: &chain,
+                    },
+                )
+            })
             .collect();
         let (verdict, verdict_reasons) = judge(&figures, &spec, &thresholds, &ending);
         let advice = advice_of(&figures, head.scale, &ending);
@@ -258,6 +292,7 @@ impl Measured {
             crosschecks: ending.crosschecks,
             verified_by_size: Vec::new(),
             audit: ending.audit,
+            chain: chain.report(ending.deletions),
             errors: figures.errors,
             series: figures.series,
             events,
@@ -339,9 +374,10 @@ fn parameters(plan: &Plan) -> BTreeMap<String, String> {
             Workload::Rates(rates) => {
                 put(format!("{name}.cycle"), time(rates.cycle));
                 put(format!("{name}.lifetime"), time(rates.lifetime));
-                put(format!("{name}.source_files"), rates.source_files.to_string());
+                put(format!("{name}.inject"), rates.inject.as_str().to_owned());
                 for rated in &rates.links {
-                    let value = format!("{} in files of {}", rated.rate, rated.file_size);
+                    let (rate, size, files) = (rated.rate, rated.file_size, rated.source_files);
+                    let value = format!("{rate} in files of {size}, {files} of them at the source");
                     put(format!("{name}.link.{}", rated.link), value);
                 }
             }

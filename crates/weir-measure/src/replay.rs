@@ -9,17 +9,19 @@ use crate::measurement::Measurement;
 use crate::read::ReadError;
 use crate::samples::{Sample, Stage};
 use crate::snapshot::Standing;
-use crate::{events, rows, samples};
+use crate::{chain, events, rows, samples};
 
 /// The files of a run.
 #[derive(Debug)]
-pub struct Recorded<T, S, E> {
+pub struct Recorded<T, S, E, R> {
     /// `transfers.csv`.
     pub transfers: T,
     /// `series.csv`.
     pub series: S,
     /// `events.csv`.
     pub events: E,
+    /// `rules.csv`; of a run that made no rule there may be none.
+    pub rules: Option<R>,
 }
 
 /// What the files of a run say.
@@ -43,7 +45,10 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A file is none of its kind.
-pub fn replay<T: Read, S: Read, E: Read>(plan: &Plan, recorded: Recorded<T, S, E>) -> Result<Replayed, ReadError> {
+pub fn replay<T: Read, S: Read, E: Read, R: Read>(
+    plan: &Plan,
+    recorded: Recorded<T, S, E, R>,
+) -> Result<Replayed, ReadError> {
     let mut measurement = Measurement::of(plan);
     let mut cut = Vec::new();
     let mut closed = None;
@@ -65,6 +70,9 @@ pub fn replay<T: Read, S: Read, E: Read>(plan: &Plan, recorded: Recorded<T, S, E
         reached = reached.max(transfer.ended);
         measurement.add(transfer);
     })?);
+    if let Some(rules) = recorded.rules {
+        cut.extend(chain::read(rules, &spec, |rule| measurement.add_rule(rule))?);
+    }
     if closed.is_none() {
         measurement.close(reached);
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
 pub use crate::quantiles::{Percentiles, Times};
 
@@ -70,6 +71,9 @@ pub struct Report {
     pub crosschecks: Vec<CrossCheck>,
     /// Delivered files that were read back; `null` when none was asked for.
     pub audit: Option<Audit>,
+    /// What passed through the catalogue; `null` where no rule was made.
+    #[serde(default)]
+    pub chain: Option<ChainReport>,
     /// RSEs that were seen to tell no checksum of their files: what was copied there is verified by its size alone. Absent where there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified_by_size: Vec<String>,

@@ -9,13 +9,13 @@ use weir_world::{ErrorClass, Party, Phase};
 use crate::csv::{Line, heading};
 use crate::read::{Fields, ReadError, Rows};
 use crate::spec::Spec;
-use crate::transfer::{Failure, State, Transfer};
+use crate::transfer::{Failure, Stages, State, Transfer};
 
 /// Name of the file in a run folder.
 pub const FILE: &str = "transfers.csv";
 
 /// The columns.
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 31] = [
     "id",
     "workload",
     "cell",
@@ -30,13 +30,17 @@ const COLUMNS: [&str; 27] = [
     "injected_s",
     "accepted_s",
     "late_s",
+    "requested_s",
+    "submitted_s",
     "started_s",
     "ended_s",
+    "locked_s",
     "first_byte_s",
     "bytes_moved",
     "counted_bytes",
     "retries",
     "job_id",
+    "rule_id",
     "path",
     "error_class",
     "party",
@@ -58,6 +62,8 @@ pub struct Row<'a> {
     pub accepted: Option<Duration>,
     /// The service's name for its job; empty where there is none.
     pub job: &'a str,
+    /// The catalogue's name for the rule that asked for it; empty where there is none.
+    pub rule: &'a str,
     /// Where the file went, below the destination's base; empty where there is none.
     pub path: &'a str,
 }
@@ -79,6 +85,7 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
     let link = &spec.links[transfer.link];
     let failure = transfer.failure.as_ref().filter(|_| transfer.state != State::Finished);
     let remedy = failure.and_then(|failure| failure.remedy.as_deref());
+    let stages = transfer.stages.unwrap_or_default();
     // In the order of COLUMNS.
     Line::new(to)
         .number(row.id)?
@@ -95,13 +102,17 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
         .time(Some(row.injected))?
         .time(row.accepted)?
         .time(Some(transfer.late))?
+        .time(stages.requested)?
+        .time(stages.submitted)?
         .time(transfer.started)?
         .time(Some(transfer.ended))?
+        .time(stages.locked)?
         .time(transfer.first_byte)?
         .number(transfer.bytes_moved)?
         .count(transfer.counted)?
         .number(u64::from(transfer.retries))?
         .text(row.job)?
+        .text(row.rule)?
         .text(row.path)?
         .text(failure.map_or("", |failure| failure.class.as_str()))?
         .text(failure.and_then(|failure| failure.party).map_or("", Party::as_str))?
@@ -182,6 +193,13 @@ fn transfer(fields: &Fields<'_>, places: &Places<'_>) -> Result<Transfer, String
             remedy: fields.filled("remedy").map(str::to_owned),
         })
     });
+    let by_rule = fields.filled("rule_id").is_some();
+    let stages = Stages {
+        asked: fields.moment("injected_s")?,
+        requested: fields.time("requested_s")?,
+        submitted: fields.time("submitted_s")?,
+        locked: fields.time("locked_s")?,
+    };
     Ok(Transfer {
         workload,
         link: link.ok_or_else(|| format!("the challenge has no link {} -> {}", ends.0, ends.1))?,
@@ -196,6 +214,7 @@ fn transfer(fields: &Fields<'_>, places: &Places<'_>) -> Result<Transfer, String
         bytes_moved: fields.number("bytes_moved")?,
         counted: fields.count("counted_bytes")?,
         retries: fields.number("retries")?,
+        stages: by_rule.then_some(stages),
         failure: failure.transpose()?,
     })
 }

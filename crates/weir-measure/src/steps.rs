@@ -136,6 +136,7 @@ mod tests {
             counted: None,
             first_byte: None,
             retries: 0,
+            stages: None,
             failure: message.map(|message| Failure {
                 class: ErrorClass::Network,
                 message: message.to_owned(),

@@ -3,6 +3,7 @@
 use weir_plan::{Comparison, Metric, Subject, Threshold};
 
 use crate::accounting::Figures;
+use crate::chain::Chain;
 use crate::report::{self, CrossCheck, ThresholdReport, WorkloadKind, ratio};
 use crate::spec::Spec;
 use crate::stability;
@@ -16,10 +17,20 @@ pub struct Evaluated {
     pub unstable: bool,
 }
 
+/// What is measured beside transfers.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    /// Comparisons of independent counters.
+    pub crosschecks: &'a [CrossCheck],
+    /// What passed through the catalogue.
+    pub chain: &'a Chain,
+}
+
 /// Evaluates one threshold. What cannot be measured does not pass.
-pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec, crosschecks: &[CrossCheck]) -> Evaluated {
+pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec, beside: &Beside<'_>) -> Evaluated {
     let measured = match threshold.metric {
-        Metric::CrosscheckDifference => largest_difference(crosschecks),
+        Metric::CrosscheckDifference => largest_difference(beside.crosschecks),
+        Metric::RuleToOkP95 => beside.chain.rule_to_ok_p95(),
         metric => measure(&threshold.subject, metric, figures),
     };
     let report = ThresholdReport {

@@ -33,8 +33,24 @@ pub struct Transfer {
     pub counted: Option<u64>,
     /// Attempts beyond the first.
     pub retries: u32,
+    /// When it passed from one service to the next, if a rule asked for it.
+    pub stages: Option<Stages>,
     /// What went wrong, unless it finished.
     pub failure: Option<Failure>,
+}
+
+/// When a file that a rule asked for passed from one service to the next; times count from the start of the run, `None` where no service
+/// tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// The catalogue was asked for the rule.
+    pub asked: Duration,
+    /// The catalogue made the request for the file.
+    pub requested: Option<Duration>,
+    /// The catalogue submitted it to the transfer service.
+    pub submitted: Option<Duration>,
+    /// The lock of the file was OK.
+    pub locked: Option<Duration>,
 }
 
 /// How a transfer ended.
@@ -119,6 +135,16 @@ impl Failure {
         }
     }
 
+    /// What a transfer failed of that a rule had asked for, and that had not come when the drain was over, after `limit`.
+    pub fn not_come(limit: Duration) -> Failure {
+        let limit = limit.as_secs_f64();
+        Failure {
+            message: format!("the file had not come when the drain of {limit} s was over; its rule was withdrawn"),
+            party: Some(Party::Catalogue),
+            ..Self::unfinished(Duration::ZERO)
+        }
+    }
+
     /// The same, of a transfer whose copy was under way: the service did start it.
     #[must_use]
     pub fn in_its_copy(mut self) -> Failure {
@@ -152,7 +178,7 @@ impl Failure {
         }
     }
 
-    /// What a transfer failed of that was cancelled, and not by the run.
+    /// What a transfer failed of that was cancelled, and not by the run; by a rule that was deleted, the failure says that.
     pub fn cancelled_by_others() -> Failure {
         Failure {
             class: ErrorClass::Cancelled,

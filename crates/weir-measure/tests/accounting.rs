@@ -6,16 +6,26 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_measure::Failure;
 use weir_measure::accounting::Figures;
+use weir_measure::chain::Chain;
 use weir_measure::report::{Build, Host, Report, ReportError, SCHEMA, Verdict, Window, Windows, WorkloadKind};
 use weir_measure::spec::AskedCurve;
 use weir_measure::spread::{self, Bins};
-use weir_measure::threshold::evaluate;
+use weir_measure::threshold::{Beside, evaluate};
 use weir_measure::verdict::{Evidence, decide};
 use weir_measure::{Accounting, LinkSpec, Spec, State, Transfer, WindowSpec, WorkloadSpec};
 use weir_plan::{Comparison, Metric, Subject, Threshold};
 use weir_world::ErrorClass;
 
 const SITES: usize = 3;
+
+/// Nothing was measured beside transfers.
+fn no_more() -> Beside<'static> {
+    let chain: &'static Chain = Box::leak(Box::default());
+    Beside {
+        crosschecks: &[],
+        chain,
+    }
+}
 
 fn rates(asked_bps: u64) -> WorkloadKind {
     WorkloadKind::Rates {
@@ -94,6 +104,7 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
         counted: Some(size),
         first_byte: None,
         retries: 0,
+        stages: None,
         failure: None,
     }
 }
@@ -248,7 +259,7 @@ fn without_a_hold_nothing_was_achieved_nor_missed() {
     assert_eq!((figures.totals.achieved_bps, figures.totals.ratio), (None, None));
     assert_eq!((figures.sites[1].achieved_bps, figures.sites[1].ratio), (None, None));
     let threshold = at_least("S1", 0.9);
-    let evaluated = evaluate(&threshold, &figures, &spec, &[]);
+    let evaluated = evaluate(&threshold, &figures, &spec, &no_more());
     let (verdict, reasons) = decide(&Evidence {
         thresholds: &[evaluated],
         crosschecks: &[],
@@ -301,7 +312,7 @@ fn steps(sizes: &[u64]) -> Vec<Transfer> {
 fn judge(sizes: &[u64], limit: f64) -> (Verdict, Vec<String>) {
     let (spec, figures) = account(windows(0, sizes.len() as u64, 0), &steps(sizes));
     let threshold = at_least("S1", limit);
-    let thresholds = [evaluate(&threshold, &figures, &spec, &[])];
+    let thresholds = [evaluate(&threshold, &figures, &spec, &no_more())];
     let evidence = Evidence {
         thresholds: &thresholds,
         crosschecks: &[],
@@ -375,7 +386,7 @@ fn an_interrupted_run_never_passes() {
 fn what_cannot_be_measured_does_not_pass() {
     let (spec, figures) = account(windows(0, 12, 0), &[]);
     let threshold = at_least("S9", 0.0);
-    let evaluated = evaluate(&threshold, &figures, &spec, &[]);
+    let evaluated = evaluate(&threshold, &figures, &spec, &no_more());
     assert_eq!((evaluated.report.measured, evaluated.report.pass), (None, false));
 }
 
@@ -390,6 +401,7 @@ fn report() -> Report {
     let window = |start_s: f64, end_s: f64| Window { start_s, end_s };
     Report {
         verified_by_size: Vec::new(),
+        chain: None,
         schema: SCHEMA.to_owned(),
         verdict: Verdict::Pass,
         verdict_reasons: vec!["all thresholds hold".to_owned()],

@@ -70,6 +70,7 @@ fn transfers(until_ms: u64) -> Vec<Transfer> {
             counted: Some(at).filter(|_| at.is_multiple_of(2)),
             first_byte: Some(Duration::from_millis(at)).filter(|_| at.is_multiple_of(4)),
             retries: at as u32 % 3,
+            stages: None,
             failure: Some(failure).filter(|_| state != State::Finished),
         }
     };
@@ -90,6 +91,7 @@ impl Files {
             transfers: &self.transfers[..],
             series: &self.series[..],
             events: &self.events[..],
+            rules: None::<&[u8]>,
         };
         replay(plan, recorded).unwrap()
     }
@@ -124,6 +126,7 @@ fn run(plan: &Plan) -> (Measurement, Files) {
         }
         measurement.add(transfer);
         let row = rows::Row {
+            rule: "",
             id: id as u64,
             wanted: Duration::ZERO,
             injected: Duration::ZERO,
@@ -168,6 +171,7 @@ fn report(measurement: Measurement) -> Report {
         crosschecks: Vec::new(),
         audit: None,
         deleted_files: 0,
+        deletions: None,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     })
@@ -194,6 +198,7 @@ fn files_of_another_program_are_refused() {
         transfers: &b"id,size\n1,2\n"[..],
         series: &b"t_s,stage,active,queued,injected_bytes\n"[..],
         events: &b"t_s,text\n"[..],
+        rules: None::<&[u8]>,
     };
     let error = replay(&plan(), recorded).unwrap_err();
     assert!(error.to_string().starts_with("transfers.csv, line 1"), "{error}");

@@ -11,7 +11,7 @@ use crate::grid_file;
 use crate::names::{GridName, RseName, SiteName, VoName};
 use crate::place::Place;
 use crate::redirect_host::RedirectHost;
-use crate::services::{ExternalTransfer, GridIssuer};
+use crate::services::{ExternalTransfer, GridCatalog, GridIssuer};
 
 /// A valid grid, as a grid file describes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,6 +38,8 @@ pub struct Grid {
     pub transfer: TransferLimits,
     /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].
     pub storage: StorageDefaults,
+    /// The catalogue through which challenges go; without it they ask the transfer service themselves.
+    pub catalog: Option<GridCatalog>,
     /// Who is told of transfers; nobody without it.
     pub broker: Option<Broker>,
 }

@@ -37,4 +37,4 @@ pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
 pub use place::Place;
 pub use redirect_host::{NoHost, RedirectHost};
-pub use services::{ExternalIssuer, ExternalTransfer, GridIssuer};
+pub use services::{ExternalIssuer, ExternalTransfer, GridCatalog, GridIssuer};

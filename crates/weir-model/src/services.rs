@@ -1,6 +1,7 @@
-//! The services of a grid that run elsewhere.
+//! The services of a grid, where a grid file says something about them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -41,4 +42,21 @@ pub struct ExternalTransfer {
     pub audience: String,
     /// A file with the token for it, read anew when it is needed; the grid's issuer gives one if absent.
     pub token_file: Option<PathBuf>,
+}
+
+/// The catalogue of a grid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GridCatalog {
+    /// How often it asks the transfer service for the state of its jobs.
+    #[serde(with = "weir_units::duration")]
+    pub poll: Duration,
+}
+
+impl Default for GridCatalog {
+    /// One second: files on one machine take seconds.
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(1),
+        }
+    }
 }

@@ -150,16 +150,22 @@ pub(crate) const RATES: Table = Table {
             "Files that must pass on each link in the hold; the file size follows from it, within the two bounds.",
         ),
         Key::new(
+            "inject",
+            "`rules` or `transfers`",
+            "`rules` where the grid has a `[catalog]`",
+            "Who is asked: the catalogue, by a replication rule for the files of each cycle, or the transfer service, by jobs.",
+        ),
+        Key::new(
             "source_files",
             "number",
-            "2",
-            "Different files that a source holds for each of its links.",
+            "2; with rules as many as are needed",
+            "Different files that a source holds for each of its links. With rules a file takes part again once its copy is deleted.",
         ),
         Key::new(
             "lifetime",
             "duration",
             "`20 s`",
-            "How long a delivered file lives before it is deleted.",
+            "How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.",
         ),
         Key::new(
             "cycle",
@@ -299,7 +305,7 @@ pub(crate) const THRESHOLD: Table = Table {
             "metric",
             "required",
             "The figure: `ratio` (achieved ÷ asked), `egress_ratio`, `achieved` (a rate), `failed_ratio`, `failed` (a \
-             number), `efficiency`, `lateness_p95` and `lateness_max` (durations), `crosscheck_difference`.",
+             number), `efficiency`, `lateness_p95`, `lateness_max` and `rule_to_ok_p95` (durations), `crosscheck_difference`.",
         ),
         Key::new(
             "min",

@@ -46,7 +46,7 @@ pub use phases::Phases;
 pub use plan::{Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
 pub use seed::stream;
 pub use sizing::{FileSizes, Sizing};
-pub use spec::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
+pub use spec::{Challenge, Inject, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 pub use steps::{Cell, Step};
 pub use summary::{PlanSummary, RseNeed, WorkloadSummary};
 pub use template::TEMPLATE;

@@ -10,6 +10,7 @@ use weir_units::{BitRate, Bytes};
 
 use crate::curve::Curve;
 use crate::phases::Phases;
+use crate::spec::Inject;
 use crate::steps::Step;
 use crate::threshold::Threshold;
 
@@ -104,9 +105,9 @@ pub struct RatesPlan {
     pub activity: String,
     /// The links, in the order of the file or table; at least one, none twice.
     pub links: Vec<RatedLink>,
-    /// Different files of a link's size that its source holds; [`crate::Injection::file`] counts from 0 below this.
-    pub source_files: u32,
-    /// How long a delivered file lives before it is deleted.
+    /// Who is asked for the transfers.
+    pub inject: Inject,
+    /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.
     #[serde(with = "weir_units::duration")]
     pub lifetime: Duration,
     /// The injector's cycle.
@@ -153,6 +154,8 @@ pub struct RatedLink {
     pub file_size: Bytes,
     /// Whole files that pass in the hold at the asked rate; above zero.
     pub n_files: u64,
+    /// Different files of that size that the source holds; [`crate::Injection::file`] counts from 0 below this.
+    pub source_files: u32,
 }
 
 /// A workload made of steps: kind `matrix` or `ramp`.
@@ -198,7 +201,7 @@ impl Plan {
                 Workload::Rates(plan) => {
                     plan.links
                         .iter()
-                        .for_each(|rated| add(&rated.link.source, rated.file_size, plan.source_files));
+                        .for_each(|rated| add(&rated.link.source, rated.file_size, rated.source_files));
                 }
                 Workload::Matrix(plan) | Workload::Ramp(plan) => {
                     let cells = plan.steps.iter().flat_map(|step| &step.cells);
@@ -207,6 +210,11 @@ impl Plan {
             }
         }
         files
+    }
+
+    /// Says whether a workload makes rules, so that the run needs a catalogue.
+    pub fn makes_rules(&self) -> bool {
+        self.rates().any(|(_, rates)| rates.inject == Inject::Rules)
     }
 
     /// Lists the rates workloads with their index among the workloads.

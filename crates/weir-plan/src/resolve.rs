@@ -1,11 +1,14 @@
 //! From a challenge and the command line's overrides to a plan.
 
-use weir_model::file::{Problem, Refusal};
-use weir_units::{BitRate, duration};
+use std::time::Duration;
 
+use weir_model::file::{Problem, Refusal};
+use weir_units::{BitRate, Bytes, duration};
+
+use crate::inject::BACKLOG_FILES;
 use crate::phases::Phases;
 use crate::plan::{Plan, RatedLink, RatesPlan, StepsPlan, Workload};
-use crate::spec::{Challenge, Overrides, RatesSpec, WorkloadSpec};
+use crate::spec::{Challenge, Inject, Overrides, RatesSpec, WorkloadSpec};
 use crate::threshold::{Metric, Threshold};
 use crate::{read, steps, write};
 
@@ -130,6 +133,28 @@ fn own_phases(spec: &RatesSpec, phases: &Phases) -> Result<Phases, Refusal> {
     })
 }
 
+/// Different files of a link that its source holds, unless the challenge says, where transfers are submitted: content that was read
+/// just now and content that was not.
+const SOURCE_FILES: u32 = 2;
+
+/// Time that a copy may stay at its destination after the end of its rule before it is deleted.
+/// 10 s: a catalogue on the same machine takes 2 s at most.
+pub(crate) const DELETION: Duration = Duration::from_secs(10);
+
+/// Different files that the source of a link holds. A file whose copy is still at the destination cannot take part, so that rules need as
+/// many as pass in the lifetime of a rule and the time until its deletion, or in the whole run if that is shorter.
+fn source_files(spec: &RatesSpec, rate: BitRate, size: Bytes, phases: &Phases) -> u32 {
+    if let Some(files) = spec.source_files {
+        return files;
+    }
+    if spec.inject == Inject::Transfers {
+        return SOURCE_FILES;
+    }
+    let away = (spec.lifetime + DELETION + spec.cycle).min(phases.end());
+    let files = rate.bytes_in(away).0.div_ceil(size.0) + BACKLOG_FILES;
+    u32::try_from(files).unwrap_or(u32::MAX)
+}
+
 fn rates(spec: &RatesSpec, scale: f64, phases: &Phases) -> Result<RatesPlan, Refusal> {
     let phases = own_phases(spec, phases)?;
     let mut links = Vec::new();
@@ -151,13 +176,14 @@ fn rates(spec: &RatesSpec, scale: f64, phases: &Phases) -> Result<RatesPlan, Ref
             volume,
             file_size: sizing.size,
             n_files: sizing.n_files,
+            source_files: source_files(spec, rate, sizing.size, &phases),
         });
     }
     Ok(RatesPlan {
         name: spec.name.clone(),
         activity: spec.activity.clone(),
         links,
-        source_files: spec.source_files,
+        inject: spec.inject,
         lifetime: spec.lifetime,
         cycle: spec.cycle,
         start: spec.start,

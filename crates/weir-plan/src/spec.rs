@@ -77,6 +77,26 @@ impl WorkloadSpec {
     }
 }
 
+/// Who is asked for the transfers of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inject {
+    /// The catalogue, by a replication rule with a lifetime for the files of each cycle and link.
+    Rules,
+    /// The transfer service, by jobs.
+    Transfers,
+}
+
+impl Inject {
+    /// Gives the word of the challenge file: `rules`, `transfers`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Inject::Rules => "rules",
+            Inject::Transfers => "transfers",
+        }
+    }
+}
+
 /// One link with the rate asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateSpec {
@@ -97,9 +117,11 @@ pub struct RatesSpec {
     pub rates: Vec<RateSpec>,
     /// The bounds of file sizes.
     pub sizes: FileSizes,
-    /// Different files that each source holds for a link; above zero.
-    pub source_files: u32,
-    /// How long a delivered file lives before it is deleted.
+    /// Who is asked for the transfers.
+    pub inject: Inject,
+    /// Different files that each source holds for a link, above zero; as many as are needed if absent.
+    pub source_files: Option<u32>,
+    /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule.
     pub lifetime: Duration,
     /// The injector's cycle.
     pub cycle: Duration,

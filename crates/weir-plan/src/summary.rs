@@ -10,6 +10,8 @@ use weir_units::{BitRate, Bytes};
 use crate::inject::backlog_files;
 use crate::phases::Phases;
 use crate::plan::{Plan, RatesPlan, StepsPlan, Workload};
+use crate::resolve::DELETION;
+use crate::spec::Inject;
 
 /// Time that a transfer is taken to need beside moving its bytes, in the estimate of concurrency.
 const OVERHEAD: Duration = Duration::from_secs(1);
@@ -233,7 +235,11 @@ fn rse_needs(plan: &Plan) -> Vec<RseNeed> {
 /// What lives at once: arrivals of a lifetime and of a cycle until it is noticed that it ended, and full backlogs.
 fn arriving_of_rates(rates: &RatesPlan) -> BTreeMap<RseName, Bytes> {
     let mut needs: BTreeMap<RseName, Bytes> = BTreeMap::new();
-    let lives = (rates.lifetime + 2 * rates.cycle).min(rates.phases.end());
+    let until_deleted = match rates.inject {
+        Inject::Rules => DELETION,
+        Inject::Transfers => 2 * rates.cycle,
+    };
+    let lives = (rates.lifetime + until_deleted).min(rates.phases.end());
     for rated in &rates.links {
         let backlog = rated.file_size * backlog_files(rated.rate, rated.file_size, rates.cycle);
         let need = (rated.rate.bytes_in(lives) + backlog).min(volume_of(&rates.phases, rated.rate) + rated.file_size);

@@ -86,6 +86,8 @@ pub enum Metric {
     LatenessP95,
     /// Largest lateness of an injection, in seconds.
     LatenessMax,
+    /// Time from the question for a rule to its last file that 95 % of the rules do not exceed, in seconds.
+    RuleToOkP95,
     /// Largest relative difference between two counters of the same bytes.
     CrosscheckDifference,
 }
@@ -107,7 +109,7 @@ pub(crate) enum Unit {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 9] = [
+    pub const ALL: [Metric; 10] = [
         Metric::Ratio,
         Metric::EgressRatio,
         Metric::Achieved,
@@ -116,6 +118,7 @@ impl Metric {
         Metric::Efficiency,
         Metric::LatenessP95,
         Metric::LatenessMax,
+        Metric::RuleToOkP95,
         Metric::CrosscheckDifference,
     ];
 
@@ -130,6 +133,7 @@ impl Metric {
             Metric::Efficiency => "efficiency",
             Metric::LatenessP95 => "lateness_p95",
             Metric::LatenessMax => "lateness_max",
+            Metric::RuleToOkP95 => "rule_to_ok_p95",
             Metric::CrosscheckDifference => "crosscheck_difference",
         }
     }
@@ -149,7 +153,7 @@ impl Metric {
             Metric::FailedRatio | Metric::Efficiency | Metric::CrosscheckDifference => Unit::Share,
             Metric::Achieved => Unit::Rate,
             Metric::Failed => Unit::Count,
-            Metric::LatenessP95 | Metric::LatenessMax => Unit::Time,
+            Metric::LatenessP95 | Metric::LatenessMax | Metric::RuleToOkP95 => Unit::Time,
         }
     }
 }

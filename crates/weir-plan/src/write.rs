@@ -64,7 +64,10 @@ fn rates(spec: &RatesSpec) -> Table {
     put(&mut table, "file_size_min", spec.sizes.min.to_string());
     put(&mut table, "file_size_max", spec.sizes.max.to_string());
     put(&mut table, "files_min", spec.sizes.files_min);
-    put(&mut table, "source_files", spec.source_files);
+    put(&mut table, "inject", spec.inject.as_str());
+    if let Some(files) = spec.source_files {
+        put(&mut table, "source_files", files);
+    }
     put(&mut table, "lifetime", duration::format(spec.lifetime));
     put(&mut table, "cycle", duration::format(spec.cycle));
     put(&mut table, "start", duration::format(spec.start));

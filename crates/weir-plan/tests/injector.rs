@@ -15,6 +15,15 @@ const START: Timestamp = Timestamp(1_700_000_000_000_000_000);
 
 /// A plan of links between A, B, C and D with these rates in kb/s.
 fn plan(rates: &[u64], ramp: u64, hold: u64, seed: u64) -> Plan {
+    plan_on("", rates, ramp, hold, seed)
+}
+
+/// The same on a grid with a catalogue: the files of a cycle are injected together.
+fn plan_of_rules(rates: &[u64], ramp: u64, hold: u64, seed: u64) -> Plan {
+    plan_on("[grid.catalog]\n", rates, ramp, hold, seed)
+}
+
+fn plan_on(catalog: &str, rates: &[u64], ramp: u64, hold: u64, seed: u64) -> Plan {
     let pairs = [
         ("A", "B"),
         ("B", "A"),
@@ -34,7 +43,7 @@ fn plan(rates: &[u64], ramp: u64, hold: u64, seed: u64) -> Plan {
         .map(|name| format!("[[grid.rse]]\nname = \"{name}\"\n"))
         .concat();
     let text = format!(
-        "name = \"t\"\nseed = {seed}\n[phases]\nramp = \"{ramp} ms\"\nhold = \"{hold} s\"\n[grid]\nname = \"g\"\n{rses}\n\
+        "name = \"t\"\nseed = {seed}\n[phases]\nramp = \"{ramp} ms\"\nhold = \"{hold} s\"\n[grid]\nname = \"g\"\n{rses}\n{catalog}\
          [[workload]]\nkind = \"rates\"\nrates = [{}]\n",
         rates.join(",")
     );
@@ -177,6 +186,7 @@ fn observe(run: &Run, world: World, now: Timestamp) -> Vec<LinkObservation> {
         queued: state.queued(now),
         active: state.active(now),
         space_left: world.space.map(|space| space - stored(link)),
+        free_files: None,
     };
     let mut seen: Vec<_> = run.links.iter().map(one).collect();
     if world.reverse {
@@ -260,6 +270,32 @@ proptest! {
             let ratio = run.ratio(&plan, &rated.link);
             let file = 1.0 / rated.n_files as f64; // one file more or less may end within the hold
             prop_assert!((ratio - 1.0).abs() < 0.01 + file, "{}: {ratio}", rated.link);
+        }
+    }
+
+    /// The files of a cycle would come in several batches, late, or a cycle too early; or those of all links at one moment.
+    #[test]
+    fn a_batch_holds_the_files_of_a_cycle(
+        rates in prop::collection::vec(rate(), 4..8), ramp in 0_u64..20_000, hold in 5_u64..90, seed: u64, latency in 0_u64..1_500,
+    ) {
+        let plan = plan_of_rules(&rates, ramp, hold, seed >> 1);
+        let run = run(&plan, World { capacity: 500, latency: Duration::from_millis(latency), ..GOOD });
+        let (cycle, slack) = (Duration::from_secs(1), Duration::from_millis(25));
+        for rated in &self::rates(&plan).links {
+            let own: Vec<_> = run.injections.iter().filter(|i| i.link == rated.link).collect();
+            for injection in &own {
+                prop_assert!(injection.late <= slack, "{}: late by {:?}", rated.link, injection.late);
+                let early = injection.wanted_at.since(injection.injected_at);
+                prop_assert!(early <= cycle + slack, "{}: early by {early:?}", rated.link);
+            }
+            let mut moments: Vec<_> = own.iter().map(|i| i.injected_at).filter(|at| *at > START).collect();
+            moments.dedup();
+            for pair in moments.windows(2) {
+                let apart = pair[1].since(pair[0]);
+                prop_assert!(apart + slack >= cycle, "{}: two batches within {apart:?}", rated.link);
+            }
+            let wanted: u64 = run.ledger.iter().filter(|row| row.link == rated.link).map(|row| row.wanted).sum();
+            prop_assert_eq!(own.len() as u64, wanted);
         }
     }
 

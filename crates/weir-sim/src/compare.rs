@@ -3,7 +3,6 @@
 use serde::Serialize;
 use weir_measure::held::{Cause, LinkUse, SiteUse, StorageUse, held_back};
 use weir_measure::report::{LinkReport, ThresholdReport, Totals, WorkloadReport};
-use weir_measure::threshold;
 use weir_plan::Metric;
 use weir_units::BitRate;
 
@@ -159,7 +158,7 @@ fn of_policy(plan: &SimPlan, policy: Policy, outcome: Outcome, best: Option<&Opt
         .thresholds
         .iter()
         .filter(|asked| asked.metric != Metric::CrosscheckDifference);
-    let judged = asked.map(|asked| threshold::evaluate(asked, &outcome.measured.figures, &outcome.measured.spec, &[]));
+    let judged = asked.map(|asked| outcome.measured.evaluate(asked));
     let thresholds = judged.map(|evaluated| evaluated.report).collect();
     let series = outcome.measured.figures.series.total.clone();
     let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or(0);

@@ -82,6 +82,7 @@ fn write_row(to: &mut dyn Write, spec: &Spec, scene: &Scene, row: &Row) -> io::R
         injected: since(row.injected),
         accepted: Some(since(row.injected)),
         job: "",
+        rule: "",
         path: "",
     };
     rows::write(to, spec, &more, &row.transfer(scene, None))
@@ -117,6 +118,7 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
         crosschecks: vec![crosscheck(&outcome)],
         audit: None,
         deleted_files: 0,
+        deletions: None,
         parameters,
         violations: outcome.checks.violations().to_vec(),
     };

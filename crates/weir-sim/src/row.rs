@@ -61,6 +61,7 @@ impl Row {
             bytes_moved: self.moved,
             counted: (self.state == Settled::Finished).then_some(self.moved),
             retries: self.attempts.saturating_sub(1),
+            stages: None,
             failure: failure.map(|failure| Reason {
                 class: failure.class,
                 message: failure.message.clone(),

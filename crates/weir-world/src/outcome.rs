@@ -125,6 +125,8 @@ words!(Party {
     Destination = "destination",
     /// The transfer service itself.
     TransferService = "transfer service",
+    /// The catalogue, where rules ask for transfers.
+    Catalogue = "catalogue",
     /// Who gives the tokens.
     Issuer = "issuer",
     /// What lies between.

@@ -96,6 +96,7 @@ fn measured(plan: &SimPlan) -> Report {
         crosschecks: Vec::new(),
         audit: None,
         deleted_files: 0,
+        deletions: None,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     });

@@ -47,7 +47,7 @@ fn feed() -> Vec<u64> {
     let directory = tempfile::tempdir().unwrap();
     let folder = Arc::new(RunFolder::create(directory.path(), "long", jiff::Timestamp::UNIX_EPOCH).unwrap());
     let spec = Spec::of(&plan);
-    let layout = lay_out(&plan, &spec, &doors);
+    let layout = lay_out(&plan, &spec, &doors, "run");
     let measurement = SharedMeasurement::new(Measurement::of(&plan));
     let subject = Subject {
         spec,
@@ -72,12 +72,13 @@ fn feed() -> Vec<u64> {
             activity: String::new(),
             mode: None,
             measured: false,
+            by_rule: false,
             lifetime: Duration::ZERO,
             files: Vec::new(),
         };
         let path = format!("/weir/test/0/A/{}", row.id);
         let mut record = Record::new(&file, &wanted, row.size, path, since(row.injected));
-        record.accepted(&JobId(format!("job-{}", row.id)), since(row.injected));
+        record.accepted(&JobId::Job(format!("job-{}", row.id)), since(row.injected));
         record.ended = since(row.ended);
         record.started = row.started.map(since);
         record.state = Some(transfer.state);

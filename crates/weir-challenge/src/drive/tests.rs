@@ -56,7 +56,7 @@ async fn report(service: Scripted) -> Report {
     let spec = Spec::of(&plan);
     let Layout {
         ends, sources, rated, ..
-    } = lay_out(&plan, &spec, &doors);
+    } = lay_out(&plan, &spec, &doors, "run");
     let sources = Arc::new(sources);
     let measurement = SharedMeasurement::new(Measurement::of(&plan));
     let subject = Subject {
@@ -120,6 +120,7 @@ async fn report(service: Scripted) -> Report {
         crosschecks: Vec::new(),
         audit: None,
         deleted_files: 0,
+        deletions: None,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     })

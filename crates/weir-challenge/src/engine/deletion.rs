@@ -55,16 +55,18 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Makes every delivered file due for deletion, those kept for the audit too, but at doors where files stay.
+    /// Makes every delivered file due for deletion, those kept for the audit too, but at doors where files stay. Rules are deleted, so that the
+    /// catalogue deletes theirs.
     pub(crate) fn expire_all(&mut self, stays: &dyn Fn(usize) -> bool) {
         let live = std::mem::take(&mut self.live);
         for file in live.into_iter().filter(|file| !stays(file.door)) {
             self.delete(file, 1);
         }
+        self.end_rules(stays);
     }
 
     /// Returns whether deletions are under way.
     pub(crate) fn is_deleting(&self) -> bool {
-        !self.deletions.is_empty()
+        !self.deletions.is_empty() || self.is_ending_rules()
     }
 }

@@ -7,10 +7,12 @@ use std::time::SystemTime;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_measure::chain::RuleEnd;
 use weir_world::{ErrorClass, Party};
 
 use super::*;
 use crate::append::AppendFile;
+use crate::injection::{Observed, RuleCopy};
 use crate::record::WantedFile;
 
 /// A service that answers from a script.
@@ -25,6 +27,8 @@ pub(crate) struct Scripted {
     /// The phase of all others.
     usual: Phase,
     taken: std::sync::atomic::AtomicUsize,
+    /// Copies that the catalogue still knows.
+    there: Mutex<BTreeSet<RuleCopy>>,
 }
 
 /// The fate of a job.
@@ -74,7 +78,10 @@ impl InjectionDoor for Scripted {
         }
         let mut jobs = self.jobs.lock().unwrap();
         let number = self.taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let job = JobId(format!("job-{number}"));
+        let job = match batch.rule {
+            Some(_) => JobId::Rule(format!("rule-{number}")),
+            None => JobId::Job(format!("job-{number}")),
+        };
         let ids = batch.orders.iter().map(|order| order.id).collect();
         match self.fates.lock().unwrap().get(&number) {
             Some(Fate::Lost) => None,
@@ -101,6 +108,7 @@ impl InjectionDoor for Scripted {
             failed_in: None,
             reason: String::new(),
             remedy: None,
+            passages: None, // of a rule that tells nothing of itself
         };
         let of = |job: &JobId| {
             let state = known.get(job).map_or(JobState::Unknown, |(ids, phase)| {
@@ -109,6 +117,11 @@ impl InjectionDoor for Scripted {
             (job.clone(), state)
         };
         Ok(jobs.iter().map(of).collect())
+    }
+
+    async fn remaining(&self, copies: &[RuleCopy]) -> Result<BTreeSet<RuleCopy>, InjectionError> {
+        let there = self.there.lock().unwrap();
+        Ok(copies.iter().filter(|copy| there.contains(copy)).cloned().collect())
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
@@ -150,6 +163,7 @@ fn setting() -> Setting {
     let doors = Arc::new(vec![door("a"), door("b")]);
     let mut sources = Sources::default();
     sources.need(&doors[0], 0, 100, 0);
+    sources.need_did(0, 100, "run");
     let service = Arc::new(Scripted::default());
     let stop = CancellationToken::new();
     let ground = Ground {
@@ -181,6 +195,7 @@ fn wanted(ids: std::ops::Range<u64>) -> Wanted {
         activity: "test".to_owned(),
         mode: None,
         measured: false,
+        by_rule: false,
         lifetime: Duration::from_secs(3600),
         files: ids
             .map(|id| WantedFile {
@@ -421,4 +436,81 @@ async fn a_step_that_takes_too_long_has_failed() {
     assert!(engine.is_idle());
     assert_eq!((ended(&engine, State::Failed), engine.sums().active), (2, 0));
     assert_eq!(engine.ended[0].failure.as_ref().unwrap().class, ErrorClass::Timeout);
+}
+
+fn by_rule(ids: std::ops::Range<u64>) -> Wanted {
+    let mut wanted = Wanted {
+        by_rule: true,
+        lifetime: Duration::ZERO,
+        ..wanted(ids)
+    };
+    wanted.files.iter_mut().for_each(|file| file.source = 1);
+    wanted
+}
+
+#[tokio::test]
+async fn a_file_takes_part_again_once_the_catalogue_has_deleted_its_copy() {
+    // Wrong: a rule asks for a file that is still at its destination, and is OK without a transfer; or the run deletes by itself.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    let copy = RuleCopy {
+        destination: 1,
+        did: "run.source.1".to_owned(),
+    };
+    service.there.lock().unwrap().insert(copy);
+    engine.submit(by_rule(0..1));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Finished);
+    until(&mut engine, Engine::is_idle).await;
+    let rules = engine.take_rules();
+    let row = rules.first().unwrap();
+    assert_eq!((rules.len(), row.end, row.files, row.bytes), (1, RuleEnd::Ok, 1, 100));
+    assert_eq!((row.id.as_str(), row.answered.is_some()), ("rule-0", true));
+    until(&mut engine, |engine| !engine.rules.looks.is_empty()).await;
+    until(&mut engine, |engine| engine.rules.looks.is_empty()).await;
+    assert_eq!(engine.take_freed(), []);
+    assert_eq!(
+        engine.deletions().report().map(|report| (report.due, report.done)),
+        Some((1, 0))
+    );
+    assert!(engine.deletions.is_empty(), "the catalogue deletes");
+    service.there.lock().unwrap().clear();
+    engine.expire_all(&|_| false);
+    until(&mut engine, |engine| !engine.is_deleting()).await;
+    let freed = Freed {
+        workload: 0,
+        link: 0,
+        source: 1,
+    };
+    assert_eq!(engine.take_freed(), [freed]);
+    assert_eq!((engine.sums().deleted_files, engine.held[1]), (1, 0));
+}
+
+#[tokio::test]
+async fn a_rule_that_is_refused_or_lost_says_why() {
+    // Wrong: a rule that the catalogue does not take disappears from the account, or the transfer service is blamed for it.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    service.refuse(InjectionError::Refused {
+        door: "catalog".to_owned(),
+        status: http::StatusCode::CONFLICT,
+        message: "no quota".to_owned(),
+    });
+    engine.submit(by_rule(0..2));
+    until(&mut engine, Engine::is_idle).await;
+    let row = engine.take_rules().pop().unwrap();
+    assert_eq!((row.end, row.files, row.answered), (RuleEnd::Refused, 2, None));
+    assert!(row.reason.contains("no quota"), "{}", row.reason);
+    let party = |engine: &Engine<Scripted>| engine.ended.last().unwrap().failure.as_ref().unwrap().party;
+    assert_eq!(party(&engine), Some(Party::Catalogue));
+    engine.submit(by_rule(2..4));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Failed);
+    until(&mut engine, Engine::is_idle).await;
+    let row = engine.take_rules().pop().unwrap();
+    assert_eq!((row.end, row.files), (RuleEnd::Incomplete, 2));
+    until(&mut engine, |engine| engine.rules.freed.len() == 4).await;
+    assert_eq!(engine.deletions().report(), None, "nothing was delivered");
 }

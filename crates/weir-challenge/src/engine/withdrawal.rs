@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use weir_measure::{Failure, State};
 
-use super::{Engine, JOBS_PER_POLL};
+use super::{Engine, JOBS_PER_POLL, Pending};
 use crate::injection::{InjectionDoor, JobId, Observed, Phase};
 
 /// How long a service may not know a job that it took: another node, or a proxy at a restart, may answer for a while without its store.
@@ -27,11 +27,30 @@ pub(crate) enum Withdrawal {
     Overdue(Duration),
 }
 
+/// A transfer that had not ended.
+struct Waiting {
+    link: usize,
+    by_rule: bool,
+    /// Why it waited, as far as the service tells.
+    why: String,
+}
+
+impl Waiting {
+    fn of(pending: &Pending) -> Self {
+        Self {
+            link: pending.record.link,
+            by_rule: pending.record.stages.is_some(),
+            why: pending.waits.clone(),
+        }
+    }
+}
+
 impl Withdrawal {
     /// How a transfer ends that is withdrawn for it.
-    fn end(self, explained: impl FnOnce(Failure) -> Failure) -> (State, Option<Failure>) {
+    fn end(self, by_rule: bool, explained: impl FnOnce(Failure) -> Failure) -> (State, Option<Failure>) {
         match self {
             Self::Interrupted => (State::Cancelled, None),
+            Self::Overdue(limit) if by_rule => (State::Failed, Some(explained(Failure::not_come(limit)))),
             Self::Overdue(limit) => (State::Failed, Some(explained(Failure::unfinished(limit)))),
         }
     }
@@ -75,10 +94,15 @@ impl<D: InjectionDoor> Engine<D> {
     }
 
     /// Adds to the failure of a transfer that was withdrawn what it was in: its copy, or a queue that did not move.
-    fn explained(&self, failure: Failure, link: Option<usize>, was_active: bool) -> Failure {
+    fn explained(&self, failure: Failure, of: Option<&Waiting>, was_active: bool) -> Failure {
         if was_active {
             return failure.in_its_copy();
         }
+        let link = match of {
+            // What the catalogue says of the file itself is nearer than what holds its link back.
+            Some(waiting) if !waiting.why.is_empty() => return failure.held_back(&waiting.why, None),
+            of => of.map(|waiting| waiting.link),
+        };
         let held = link.and_then(|link| Some((link, self.held_back.get(&link)?)));
         let Some((link, held)) = held else { return failure };
         let party = held.party.or_else(|| self.failed_by.get(&link).copied());
@@ -87,10 +111,14 @@ impl<D: InjectionDoor> Engine<D> {
 
     /// Takes in that a transfer was cancelled: by this run, or by somebody else, which fails it.
     pub(super) fn take_cancelled(&mut self, observed: Observed, was_active: bool) {
-        let link = self.pending.get(&observed.id).map(|pending| pending.record.link);
+        let waiting = self.pending.get(&observed.id).map(Waiting::of);
+        let by_rule = waiting.as_ref().is_some_and(|waiting| waiting.by_rule);
         let (state, failure) = self.withdrawal.map_or_else(
-            || (State::Failed, Some(Failure::cancelled_by_others())),
-            |why| why.end(|failure| self.explained(failure, link, was_active)),
+            || {
+                let failure = (!by_rule || observed.reason.is_empty()).then(Failure::cancelled_by_others);
+                (State::Failed, failure)
+            },
+            |why| why.end(by_rule, |failure| self.explained(failure, waiting.as_ref(), was_active)),
         );
         let ended = observed
             .ended
@@ -114,7 +142,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
         self.folder.log(&format!(
             "the transfer service took the job {} and no longer knows it",
-            job.0
+            job.as_str()
         ));
         for id in transfers {
             self.end(id, State::Failed, now, |record| {
@@ -148,13 +176,16 @@ impl<D: InjectionDoor> Engine<D> {
     pub(crate) fn give_up(&mut self, why: Withdrawal) -> usize {
         let now = self.clock.now();
         let pending = self.pending.iter();
-        let left = pending.map(|(id, pending)| (*id, pending.record.link, pending.phase == Phase::Active));
+        let left = pending.map(|(id, pending)| (*id, Waiting::of(pending), pending.phase == Phase::Active));
         let left: Vec<_> = left.collect();
         let count = left.len();
-        for (id, link, is_active) in left {
+        for (id, waiting, is_active) in left {
             let (state, failure) = match why {
                 Withdrawal::Interrupted => (State::Unanswered, None),
-                Withdrawal::Overdue(_) => why.end(|failure| self.explained(failure, Some(link), is_active)),
+                Withdrawal::Overdue(_) => {
+                    let explained = |failure| self.explained(failure, Some(&waiting), is_active);
+                    why.end(waiting.by_rule, explained)
+                }
             };
             self.end(id, state, now, |record| record.failure = failure);
         }

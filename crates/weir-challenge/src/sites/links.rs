@@ -101,12 +101,14 @@ async fn try_copy<D: InjectionDoor>(
         activity: "preflight".to_owned(),
         mode: copy.mode.map(weir_plan::Mode::as_str),
         single_attempt: true,
+        rule: None,
         orders: vec![Order {
             id: FIRST + id,
             source: source.url_of(&file.path),
             destination: destination.url_of(&path),
             size: Bytes(file.size),
             checksum,
+            did: None,
         }],
     };
     let (mut job, mut worked) = (None, None);

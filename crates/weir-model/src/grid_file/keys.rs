@@ -3,7 +3,17 @@
 use crate::file::{Key, Table};
 
 /// Every table of the grid file, in the order of the handbook.
-pub const GRID_TABLES: &[&Table] = &[&GRID, &SITE, &RSE, &TOKEN_ISSUER, &ISSUER, &STORAGE, &TRANSFER, &BROKER];
+pub const GRID_TABLES: &[&Table] = &[
+    &GRID,
+    &SITE,
+    &RSE,
+    &TOKEN_ISSUER,
+    &ISSUER,
+    &STORAGE,
+    &TRANSFER,
+    &CATALOG,
+    &BROKER,
+];
 
 /// The grid file itself, or `[grid]` in a challenge.
 pub const GRID: Table = Table {
@@ -49,6 +59,12 @@ pub const GRID: Table = Table {
             "`[transfer]`",
             "as below",
             "Limits of the transfer service, or which other transfer service moves the files.",
+        ),
+        Key::new(
+            "catalog",
+            "`[catalog]`",
+            "none",
+            "The catalogue: where there is this table, challenges make rules instead of submitting transfers.",
         ),
         Key::new(
             "broker",
@@ -300,6 +316,16 @@ pub(super) const TRANSFER: Table = Table {
         Key::new("retries", "number", "2", "Attempts after the first, from 0 to 100."),
         Key::new("retry_delay", "duration", "`1 s`", "Pause before the first of them."),
     ],
+};
+
+pub(super) const CATALOG: Table = Table {
+    title: "[catalog]",
+    keys: &[Key::new(
+        "poll",
+        "duration",
+        "`1 s`",
+        "How often the catalogue asks the transfer service for the state of its jobs, from 10 ms to 1 h.",
+    )],
 };
 
 pub(super) const BROKER: Table = Table {

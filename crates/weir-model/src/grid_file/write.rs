@@ -59,6 +59,11 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
     if grid.issuer != GridIssuer::Embedded(None) {
         table.insert("issuer".to_owned(), Value::Table(issuer(&grid.issuer)));
     }
+    if let Some(catalog) = &grid.catalog {
+        let mut entry = Table::new();
+        put(&mut entry, "poll", duration::format(catalog.poll));
+        table.insert("catalog".to_owned(), Value::Table(entry));
+    }
     if let Some(told) = &grid.broker {
         table.insert("broker".to_owned(), Value::Table(broker(told)));
     }

@@ -11,6 +11,7 @@ use super::link::LinkState;
 use super::{ID_BITS, Injection, LinkObservation};
 use crate::phases::Phases;
 use crate::plan::{Plan, Workload};
+use crate::spec::Inject;
 
 /// Holds the links of one `rates` workload at their asked rates; see the [module](crate::inject).
 ///
@@ -21,7 +22,6 @@ pub struct RatesCore {
     start: Timestamp,
     phases: Phases,
     cycle: Duration,
-    source_files: u32,
     links: Vec<LinkState>,
     index: BTreeMap<Link, usize>,
     space_left: BTreeMap<RseName, Bytes>,
@@ -41,13 +41,13 @@ impl RatesCore {
         let Some(Workload::Rates(rates)) = plan.workloads.get(workload) else {
             return None;
         };
-        let state = |rated| LinkState::new(rated, &rates.phases, rates.cycle, plan.seed);
+        let in_batches = rates.inject == Inject::Rules;
+        let state = |rated| LinkState::new(rated, &rates.phases, rates.cycle, plan.seed, in_batches);
         Some(RatesCore {
             workload,
             start: start + rates.start,
             phases: rates.phases,
             cycle: rates.cycle,
-            source_files: rates.source_files,
             links: rates.links.iter().map(state).collect(),
             index: rates
                 .links
@@ -166,7 +166,7 @@ impl RatesCore {
             workload: self.workload,
             link: link.rated.link.clone(),
             place: at,
-            file: (number % u64::from(self.source_files)) as u32,
+            file: (number % u64::from(link.rated.source_files)) as u32,
             size: link.rated.file_size,
             wanted_at,
             injected_at: self.now,

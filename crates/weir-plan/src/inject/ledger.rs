@@ -52,14 +52,17 @@ pub enum Held {
     Backlog,
     /// The destination might have been full.
     Space,
+    /// Copies of all source files were still at the destination.
+    Sources,
 }
 
 impl Held {
-    /// Gives the word: `backlog`, `space`.
+    /// Gives the word: `backlog`, `space`, `sources`.
     pub fn as_str(self) -> &'static str {
         match self {
             Held::Backlog => "backlog",
             Held::Space => "space",
+            Held::Sources => "sources",
         }
     }
 }

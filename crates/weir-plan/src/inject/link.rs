@@ -38,13 +38,18 @@ pub(super) struct LinkState {
     pub(super) delivered: Bytes,
     pub(super) queued: Bytes,
     pub(super) active: u32,
+    /// Source files that may be injected; `None` if any may.
+    free_files: Option<u64>,
+    batches: Option<Batches>,
     pub(super) tally: Tally,
 }
 
 impl LinkState {
-    pub(super) fn new(rated: &RatedLink, phases: &Phases, cycle: Duration, seed: u64) -> LinkState {
+    /// `in_batches`: the files of a cycle are injected together.
+    pub(super) fn new(rated: &RatedLink, phases: &Phases, cycle: Duration, seed: u64, in_batches: bool) -> LinkState {
         let (rate, size) = (rated.rate, rated.file_size);
         let drawn = stream(seed, &format!("phase {}", rated.link)).next_u64();
+        let batches = in_batches.then(|| Batches::new(cycle, drawn));
         LinkState {
             rated: rated.clone(),
             curve: Curve::new(rate, phases),
@@ -57,6 +62,8 @@ impl LinkState {
             delivered: Bytes::ZERO,
             queued: Bytes::ZERO,
             active: 0,
+            free_files: None,
+            batches,
             tally: Tally::default(),
         }
     }
@@ -67,11 +74,13 @@ impl LinkState {
 
     pub(super) fn observe(&mut self, seen: &LinkObservation) {
         (self.delivered, self.queued, self.active) = (seen.delivered, seen.queued, seen.active);
+        self.free_files = seen.free_files;
     }
 
     /// Counts a file as injected, and gives its number on this link.
     pub(super) fn inject(&mut self, late: Duration) -> u64 {
         self.queued += self.rated.file_size;
+        self.free_files = self.free_files.map(|files| files.saturating_sub(1));
         self.tally.injected += 1;
         self.tally.late_max = self.tally.late_max.max(late);
         self.injected += 1;
@@ -120,7 +129,8 @@ impl LinkState {
         if elapsed >= self.end {
             return 0;
         }
-        let due = self.wanted_by(elapsed);
+        let Some(by) = self.batch_at(elapsed) else { return 0 };
+        let due = self.wanted_by(by);
         let too_old = due.saturating_sub(self.covered()).saturating_sub(self.debt_files);
         self.given_up += too_old;
         self.tally.given_up += too_old;
@@ -129,7 +139,20 @@ impl LinkState {
         if wanted > room {
             self.hold_back(Held::Backlog);
         }
-        wanted.min(room)
+        let free = self.free_files.unwrap_or(u64::MAX);
+        if wanted.min(room) > free {
+            self.hold_back(Held::Sources);
+        }
+        wanted.min(room).min(free)
+    }
+
+    /// Takes the batch that is due, and gives the moment to which its files reach; the moment itself where files are injected one by one.
+    /// `None` if none is due.
+    fn batch_at(&mut self, elapsed: Duration) -> Option<Duration> {
+        match &mut self.batches {
+            Some(batches) => batches.take(elapsed),
+            None => Some(elapsed),
+        }
     }
 
     pub(super) fn hold_back(&mut self, held: Held) {
@@ -138,6 +161,56 @@ impl LinkState {
 
     /// When the curve reaches the next place.
     pub(super) fn next_due(&self) -> Duration {
-        self.wanted_at(self.covered())
+        let next = self.wanted_at(self.covered());
+        self.batches.as_ref().map_or(next, |batches| batches.holding(next))
+    }
+}
+
+/// Moments at which the files of a cycle are injected together: one in each cycle, at a place in it that is the link's own. A batch holds
+/// the files that the curve reaches before the next one.
+#[derive(Debug, Clone)]
+struct Batches {
+    cycle: Duration,
+    /// From the start of the workload to its first batch but one, which is at the start itself; less than a cycle.
+    phase: Duration,
+    /// The next one to be taken.
+    next: Duration,
+}
+
+impl Batches {
+    /// `place` is the place in the cycle, in parts of 2⁶⁴.
+    fn new(cycle: Duration, place: u64) -> Self {
+        let nanos = (cycle.as_nanos() * u128::from(place)) >> 64;
+        Self {
+            cycle,
+            phase: Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
+            next: Duration::ZERO,
+        }
+    }
+
+    /// The first batch after a moment.
+    fn after(&self, moment: Duration) -> Duration {
+        let Some(since) = moment.checked_sub(self.phase) else {
+            return self.phase;
+        };
+        let cycles = since.as_nanos() / self.cycle.as_nanos() + 1;
+        self.phase + self.cycle * u32::try_from(cycles).unwrap_or(u32::MAX)
+    }
+
+    /// Takes the batch that is due: what was missed before is in it. Gives the moment to which its files reach.
+    fn take(&mut self, now: Duration) -> Option<Duration> {
+        if now < self.next {
+            return None;
+        }
+        self.next = self.after(now);
+        // The place on the curve at that moment is the next batch's.
+        Some(self.next.saturating_sub(Duration::from_nanos(1)))
+    }
+
+    /// The batch that holds the file of a moment, if that has not been taken; else the next one.
+    fn holding(&self, moment: Duration) -> Duration {
+        let after = self.after(moment);
+        let begin = after.checked_sub(self.cycle).unwrap_or_default();
+        begin.max(self.next)
     }
 }

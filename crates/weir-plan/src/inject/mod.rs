@@ -81,4 +81,6 @@ pub struct LinkObservation {
     pub active: u32,
     /// Bytes that the destination can still take; `None` if unknown.
     pub space_left: Option<Bytes>,
+    /// Source files that may be injected, because no copy of them is at the destination; `None` if any may.
+    pub free_files: Option<u64>,
 }

@@ -9,7 +9,7 @@ use weir_model::{Grid, Link, SiteName};
 use weir_units::{BitRate, duration};
 
 use crate::keys::THRESHOLD;
-use crate::spec::{RateSpec, WorkloadSpec};
+use crate::spec::{Inject, RateSpec, WorkloadSpec};
 use crate::threshold::{Comparison, Metric, Subject, Threshold, Unit};
 
 /// What a threshold can be about: the grid and what the workloads ask of it.
@@ -127,6 +127,12 @@ impl Asked<'_> {
         Some((key, subjects?))
     }
 
+    fn makes_rules(&self) -> bool {
+        let makes =
+            |workload: &WorkloadSpec| matches!(workload, WorkloadSpec::Rates(spec) if spec.inject == Inject::Rules);
+        self.workloads.iter().any(makes)
+    }
+
     fn rates(&self) -> impl Iterator<Item = &RateSpec> {
         self.workloads.iter().flat_map(|workload| match workload {
             WorkloadSpec::Rates(spec) => spec.rates.as_slice(),
@@ -190,6 +196,13 @@ impl Asked<'_> {
             Metric::CrosscheckDifference if !whole => {
                 refuse(format!("cross-checks are not taken of {subject}"), "use total = true")
             }
+            Metric::RuleToOkP95 if !whole => {
+                refuse(format!("rule_to_ok_p95 is not taken of {subject}"), "use total = true")
+            }
+            Metric::RuleToOkP95 if !self.makes_rules() => refuse(
+                "impossible: no workload makes rules".to_owned(),
+                "add a table [catalog] to the grid file, or remove the threshold",
+            ),
             Metric::LatenessP95 | Metric::LatenessMax if !whole => {
                 refuse(format!("lateness is not taken of {subject}"), "use total = true")
             }

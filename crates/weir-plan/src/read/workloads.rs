@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use toml::de::DeValue;
 use weir_model::file::{FromValue, Refusal, Section, nearest, one_of};
 use weir_model::{Grid, GridName, Link, RseName};
 use weir_units::{BitRate, Bytes};
@@ -11,7 +12,7 @@ use weir_units::{BitRate, Bytes};
 use crate::keys::{MATRIX, RAMP, RATE, RATES};
 use crate::mode::Mode;
 use crate::sizing::FileSizes;
-use crate::spec::{MatrixSpec, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
+use crate::spec::{Inject, MatrixSpec, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 use crate::table;
 
 /// Largest rate of one link: 1 Pb/s, a thousand times what any link carries.
@@ -182,12 +183,18 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         activity: activity(table),
         rates: Vec::new(),
         sizes,
-        source_files: number(table, "source_files", 2),
+        inject: inject(table, grid),
+        source_files: table.checked("source_files", |n| check_number(*n)),
         lifetime: time(table, "lifetime", Duration::ZERO, 20 * second),
         cycle: time(table, "cycle", cycle, second),
         start: within(table, "start", Duration::ZERO).unwrap_or_default(),
         length: within(table, "length", second),
     };
+    if spec.inject == Inject::Rules && (spec.lifetime < second || spec.lifetime.subsec_nanos() != 0) {
+        let message = "is no whole number of seconds above zero, as lifetimes of rules are";
+        let remedy = "write whole seconds, or inject = \"transfers\"";
+        table.refuse("lifetime", Refusal::new(message, remedy));
+    }
     let test: Option<String> = table.optional("test");
     let rates = match (table.has("rates"), table.has("table")) {
         (true, true) => {
@@ -204,7 +211,46 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         (true, false) => rates_in_place(table, grid),
         (false, true) => rates_of_table(table, test, grid),
     };
-    Some(RatesSpec { rates: rates?, ..spec })
+    let rates = rates?;
+    if spec.inject == Inject::Rules
+        && let Some(rse) = elsewhere(&rates, grid)
+    {
+        let message = format!("rules over RSEs that run elsewhere are not built yet, and {rse} does");
+        table.refuse("inject", Refusal::new(message, "write inject = \"transfers\""));
+    }
+    Some(RatesSpec { rates, ..spec })
+}
+
+/// The first RSE that does not start with the grid.
+fn elsewhere<'r>(rates: &'r [RateSpec], grid: &Grid) -> Option<&'r RseName> {
+    let mut ends = rates
+        .iter()
+        .flat_map(|rate| [&rate.link.source, &rate.link.destination]);
+    ends.find(|rse| grid.rse(rse).is_some_and(|rse| !rse.kind.is_embedded()))
+}
+
+fn inject(table: &Section<'_>, grid: &Grid) -> Inject {
+    let default = if grid.catalog.is_some() {
+        Inject::Rules
+    } else {
+        Inject::Transfers
+    };
+    let inject = table.or("inject", default);
+    if inject == Inject::Rules && grid.catalog.is_none() {
+        let remedy = "add a table [catalog] to the grid file, or write inject = \"transfers\"";
+        table.refuse(
+            "inject",
+            Refusal::new("the grid has no catalogue to make rules in", remedy),
+        );
+    }
+    inject
+}
+
+impl FromValue for Inject {
+    fn from_value(value: &DeValue<'_>) -> Result<Inject, Refusal> {
+        let words = [Inject::Rules, Inject::Transfers].map(|word| (word.as_str(), word));
+        one_of(&String::from_value(value)?, &words)
+    }
 }
 
 fn rates_in_place(table: &Section<'_>, grid: &Grid) -> Option<Vec<RateSpec>> {

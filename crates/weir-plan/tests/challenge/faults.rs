@@ -174,7 +174,7 @@ fn faults_of_rates() {
     );
     line(
         "modes = [\"pull\"]",
-        "c.toml:13: workload.modes: unknown key; known here: kind, name, activity, rates, table, test, file_size_min, file_size_max, files_min, source_files, lifetime, cycle, start, length",
+        "c.toml:13: workload.modes: unknown key; known here: kind, name, activity, rates, table, test, file_size_min, file_size_max, files_min, inject, source_files, lifetime, cycle, start, length",
     );
     check(
         &with("kind = \"rates\""),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use weir_plan::{Comparison, Metric, Mode, Overrides, Subject, TEMPLATE, Workload};
+use weir_plan::{Comparison, Inject, Metric, Mode, Overrides, Plan, Subject, TEMPLATE, Workload};
 use weir_units::{BitRate, Bytes};
 
-use crate::{RATES, plan, rates, valid, with};
+use crate::{RATES, plan, problems, rates, valid, with};
 
 /// The template of `weir challenge new` would not run.
 #[test]
@@ -42,10 +42,11 @@ fn defaults() {
     );
     let rates = rates(&plan);
     assert_eq!(
-        (rates.name.as_str(), rates.activity.as_str(), rates.source_files),
-        ("rates", "Data Challenge", 2)
+        (rates.name.as_str(), rates.activity.as_str(), rates.inject),
+        ("rates", "Data Challenge", Inject::Transfers)
     );
     assert_eq!((seconds(rates.lifetime), seconds(rates.cycle)), (20, 1));
+    assert!(rates.links.iter().all(|rated| rated.source_files == 2));
     let steps = with("kind = \"matrix\"\nsizes = [\"1 MB\"]\n");
     let plan = self::plan(&steps, &Overrides::default());
     assert_eq!(
@@ -262,4 +263,37 @@ fn summaries() {
     );
     let note = "fewer than 10 files pass in the hold on 1 links (A→B: 4), so their figures are coarse: raise scale or duration";
     assert_eq!(few.summary().notes[0], note);
+}
+
+/// A grid with a catalogue would be asked past it, or a source would hold too few files for rules: one whose copy is still at the
+/// destination cannot take part.
+#[test]
+fn rules_need_a_catalogue_and_files_for_a_lifetime() {
+    let rates = |more: &str| {
+        format!("kind = \"rates\"\nrates = [{{ source = \"A\", destination = \"B\", rate = \"80 Mb/s\" }}]\n{more}")
+    };
+    let with_catalog = |workload: &str| with(workload).replacen("[[workload]]", "[grid.catalog]\n[[workload]]", 1);
+    let size = "file_size_min = \"1 MB\"\nfile_size_max = \"1 MB\"\n";
+    let made = self::plan(&with_catalog(&rates(size)), &Overrides::default());
+    let of = |plan: &Plan| {
+        let rates = self::rates(plan);
+        (rates.inject, rates.links[0].source_files)
+    };
+    // Ten files a second, for 20 s of the lifetime, 10 s until they are deleted, and a cycle; a few more wait.
+    assert_eq!(of(&made), (Inject::Rules, 314));
+    assert!(made.makes_rules());
+    let kept = self::plan(&made.resolved, &Overrides::default());
+    assert_eq!(of(&kept), of(&made));
+    let past = self::plan(&with_catalog(&rates("inject = \"transfers\"\n")), &Overrides::default());
+    assert_eq!(of(&past), (Inject::Transfers, 2));
+    let without = problems(&with(&rates("inject = \"rules\"\n")));
+    assert!(
+        without.contains("workload.inject: the grid has no catalogue"),
+        "{without}"
+    );
+    let part = problems(&with_catalog(&rates("lifetime = \"1500 ms\"\n")));
+    assert!(
+        part.contains("workload.lifetime: is no whole number of seconds"),
+        "{part}"
+    );
 }

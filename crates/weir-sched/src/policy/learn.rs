@@ -141,7 +141,7 @@ impl Policy {
         let end = match party {
             Party::Source => lane.source(),
             Party::Destination => lane.destination(),
-            Party::Network | Party::TransferService | Party::Issuer => HALL,
+            Party::Network | Party::TransferService | Party::Catalogue | Party::Issuer => HALL,
         };
         let own = link.gate;
         let whole = end == HALL || self.is_alone(number, end);

@@ -221,6 +221,7 @@ fn injector(plan: &SimPlan, workload: usize, rates: &RatesPlan, core: RatesCore,
         queued: Bytes::ZERO,
         active: 0,
         space_left: None,
+        free_files: None,
     };
     let of_workload = |ask: &crate::scene::Ask| ask.workload == workload;
     Injector {

@@ -333,7 +333,7 @@ pub(crate) fn reason(failure: &Failure) -> String {
     let scope = match failure.party {
         Party::Source => "SOURCE",
         Party::Destination => "DESTINATION",
-        Party::TransferService | Party::Issuer | Party::Network => "TRANSFER",
+        Party::TransferService | Party::Catalogue | Party::Issuer | Party::Network => "TRANSFER",
     };
     let phase = failure.phase.as_str().to_ascii_uppercase();
     let remedy = if failure.remedy.is_empty() {

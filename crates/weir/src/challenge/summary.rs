@@ -2,7 +2,9 @@
 
 use weir_challenge::RunOutcome;
 use weir_measure::quantiles::Percentiles;
-use weir_measure::report::{CrossCheck, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind};
+use weir_measure::report::{
+    ChainReport, CrossCheck, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind,
+};
 use weir_units::{BitRate, Bytes};
 
 use crate::output::Output;
@@ -33,6 +35,7 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
     print(by_size(report));
     print(sites(report));
     print(totals(report));
+    print(report.chain.as_ref().map(chain).unwrap_or_default());
     print(steps(report));
     print(thresholds(report));
     print(errors(report));
@@ -161,6 +164,64 @@ fn totals(report: &Report) -> Vec<String> {
             .map_or_else(String::new, |busy| format!("; processors {:.0} % busy", busy * 100.0));
         lines.push(format!("95 % were submitted at most {late:.2} s late{busy}"));
     }
+    lines
+}
+
+/// What passed through the catalogue: rules, where their time went, deletions.
+fn chain(chain: &ChainReport) -> Vec<String> {
+    let not_ok = [(chain.incomplete, "incomplete"), (chain.refused, "refused")];
+    let not_ok = not_ok.iter().filter(|(count, _)| *count > 0);
+    let not_ok: Vec<String> = not_ok.map(|(count, word)| format!(", {count} {word}")).collect();
+    let mut lines = vec![
+        String::new(),
+        format!("{} rules, {} OK{}", chain.rules, chain.ok, not_ok.concat()),
+    ];
+    if let Some(took) = &chain.rule_to_ok_s {
+        lines.push(format!(
+            "rule to OK took {} (p50), {} (p95), {} (p99)",
+            seconds(took.p50),
+            seconds(took.p95),
+            seconds(took.p99)
+        ));
+    }
+    let rooms = &chain.rooms;
+    let rooms = [
+        ("evaluation", &rooms.evaluation_s),
+        ("submission", &rooms.submission_s),
+        ("queue", &rooms.queue_s),
+        ("copy", &rooms.copy_s),
+        ("completion", &rooms.completion_s),
+    ];
+    let rooms = rooms
+        .iter()
+        .filter_map(|(name, took)| Some(format!("{name} {}", seconds(took.as_ref()?.p95))));
+    let rooms: Vec<String> = rooms.collect();
+    if !rooms.is_empty() {
+        lines.push(format!("  of that, p95 of each part: {}", rooms.join(", ")));
+    }
+    if let Some(deletions) = &chain.deletions {
+        let delay = deletions.delay_s.as_ref();
+        let delay = delay.map_or_else(String::new, |delay| {
+            format!(
+                "; {} (p50), {} (p95) after the end of their rules",
+                seconds(delay.p50),
+                seconds(delay.p95)
+            )
+        });
+        lines.push(format!(
+            "{} copies to delete, {} deleted, {} late{delay}",
+            deletions.due, deletions.done, deletions.late
+        ));
+    }
+    let stuck = chain.stuck.iter().take(SHOWN);
+    lines.extend(stuck.map(|rule| {
+        let id = if rule.rule.is_empty() {
+            "not made"
+        } else {
+            rule.rule.as_str()
+        };
+        format!("  rule {id} {} → {}: {}", rule.source, rule.destination, rule.reason)
+    }));
     lines
 }
 

@@ -1,0 +1,330 @@
+//! The rules of a run: what was asked for and came, and the end of the copies, which the catalogue deletes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use weir_measure::chain::{Deletions, RuleEnd, RuleRow};
+use weir_measure::{Stages, State};
+
+use super::{Engine, JOBS_PER_POLL};
+use crate::injection::{InjectionDoor, InjectionError, JobId, Observed, RuleCopy, RuleTerms};
+use crate::record::{Record, Wanted};
+
+/// How often the catalogue is asked which copies are still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Copies that are asked for in one round; what is not asked for in one round is in the next.
+const COPIES_PER_ROUND: usize = 5_000;
+
+/// Attempts to delete rules at the end of a run.
+const ATTEMPTS: u32 = 4;
+
+/// A source file whose copy is not at a destination any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) workload: usize,
+    pub(crate) link: usize,
+    /// Index of the source file.
+    pub(crate) source: usize,
+}
+
+/// A rule of which files have not ended.
+#[derive(Debug)]
+struct OpenRule {
+    row: RuleRow,
+    n_left: usize,
+}
+
+/// A copy that is, or may be, at its destination.
+#[derive(Debug, Clone)]
+struct Leaving {
+    copy: RuleCopy,
+    freed: Freed,
+    path: String,
+    size: u64,
+    /// Whether it was delivered: then its end is owed.
+    is_delivered: bool,
+    /// Whether its end counts as due.
+    is_due: bool,
+}
+
+type Looked = (Vec<(Duration, u64)>, Result<BTreeSet<RuleCopy>, InjectionError>);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    open: BTreeMap<JobId, OpenRule>,
+    /// Rules that have not ended, with their ends.
+    alive: BTreeMap<JobId, Duration>,
+    /// Rows that nobody has taken yet.
+    ended: Vec<RuleRow>,
+    /// By the end of their rules, and by the number of the transfer.
+    leaving: BTreeMap<(Duration, u64), Leaving>,
+    pub(super) freed: Vec<Freed>,
+    pub(super) looks: JoinSet<Looked>,
+    next_look: Duration,
+    deletions: Deletions,
+    /// Rules that are being deleted.
+    ends: JoinSet<Result<(), InjectionError>>,
+}
+
+impl<D: InjectionDoor> Engine<D> {
+    /// The terms of the rule for some files. If one of them is to be audited, all stay until then.
+    pub(super) fn terms(&mut self, wanted: &Wanted, destination: usize) -> RuleTerms {
+        let ids: Vec<u64> = wanted.files.iter().map(|file| file.id).collect();
+        let size = ids
+            .iter()
+            .filter_map(|id| Some(self.pending.get(id)?.record.size))
+            .sum();
+        let is_kept = ids.iter().any(|id| self.keep.keeps(*id)) && self.may_keep(destination, size);
+        if is_kept {
+            self.kept[destination] += size;
+            for id in ids {
+                if let Some(pending) = self.pending.get_mut(&id) {
+                    pending.record.kept = true;
+                }
+            }
+        }
+        RuleTerms {
+            lifetime: (!is_kept).then_some(wanted.lifetime),
+        }
+    }
+
+    /// The catalogue made a rule.
+    pub(super) fn rule_made(&mut self, rule: &JobId, terms: RuleTerms, (ids, at): (&[u64], Duration)) {
+        let Some(mut row) = self.rule_row(ids, at) else {
+            return;
+        };
+        rule.as_str().clone_into(&mut row.id);
+        row.answered = Some(at);
+        let due = terms.lifetime.map_or(Duration::MAX, |lifetime| at + lifetime);
+        self.rules.alive.insert(rule.clone(), due);
+        let n_left = ids.len();
+        self.rules.open.insert(rule.clone(), OpenRule { row, n_left });
+    }
+
+    /// The catalogue did not make a rule, or did not say that it did.
+    pub(super) fn rule_refused(&mut self, (ids, at): (&[u64], Duration), reason: &str) {
+        let Some(row) = self.rule_row(ids, at) else { return };
+        self.rules.ended.push(RuleRow {
+            end: RuleEnd::Refused,
+            reason: reason.to_owned(),
+            ..row
+        });
+    }
+
+    /// The row of a rule that was asked for.
+    fn rule_row(&self, ids: &[u64], at: Duration) -> Option<RuleRow> {
+        let records = ids.iter().filter_map(|id| Some(&self.pending.get(id)?.record));
+        let records: Vec<&Record> = records.collect();
+        let first = records.first()?;
+        Some(RuleRow {
+            id: String::new(),
+            workload: first.workload,
+            link: first.link,
+            files: records.len() as u64,
+            bytes: records.iter().map(|record| record.size).sum(),
+            asked: first.injected,
+            answered: None,
+            ended: at,
+            end: RuleEnd::Ok,
+            reason: String::new(),
+        })
+    }
+
+    /// When a file passed from one service to the next; the moment of the question is not told here.
+    pub(super) fn stages_of(&self, observed: &Observed) -> Stages {
+        let passages = observed.passages.unwrap_or_default();
+        let at = |moment| self.clock.at(moment);
+        Stages {
+            asked: Duration::ZERO,
+            requested: passages.requested.map(at),
+            submitted: passages.submitted.map(at),
+            locked: passages.locked.map(at),
+        }
+    }
+
+    /// Notes the rules that protect source files: they end with those of the run.
+    pub(crate) fn protected_by(&mut self, rules: Vec<JobId>) {
+        self.rules
+            .alive
+            .extend(rules.into_iter().map(|rule| (rule, Duration::MAX)));
+    }
+
+    /// A file that a rule asked for has ended.
+    pub(super) fn rule_file_ended(&mut self, record: &mut Record) {
+        let is_delivered = record.state == Some(State::Finished);
+        record.kept &= is_delivered;
+        let now = self.clock.now();
+        let due = record.job.as_ref().and_then(|rule| self.rules.alive.get(rule)).copied();
+        let due = due.filter(|_| is_delivered).unwrap_or(now);
+        let did = self.sources.file(record.source).did.clone().unwrap_or_default();
+        let leaving = Leaving {
+            copy: RuleCopy {
+                destination: self.links[record.link].destination,
+                did,
+            },
+            freed: Freed {
+                workload: record.workload,
+                link: record.link,
+                source: record.source,
+            },
+            path: record.path.clone(),
+            size: record.size,
+            is_delivered,
+            is_due: false,
+        };
+        self.rules.leaving.insert((due, record.id), leaving);
+        let Some(rule) = &record.job else { return };
+        let Some(open) = self.rules.open.get_mut(rule) else {
+            return;
+        };
+        let locked = record.stages.and_then(|stages| stages.locked);
+        open.row.ended = open.row.ended.max(locked.unwrap_or(record.ended));
+        open.n_left -= 1;
+        let end = match record.state {
+            Some(State::Finished) => RuleEnd::Ok,
+            Some(State::Failed) => RuleEnd::Incomplete,
+            Some(State::Cancelled | State::Unanswered) | None => RuleEnd::Cancelled,
+        };
+        if open.row.end == RuleEnd::Ok && end != RuleEnd::Ok {
+            open.row.end = end;
+            let message = record.failure.as_ref().map(|failure| failure.message.clone());
+            open.row.reason = message.unwrap_or_default();
+        }
+        if open.n_left == 0
+            && let Some(open) = self.rules.open.remove(rule)
+        {
+            self.rules.ended.push(open.row);
+        }
+    }
+
+    /// Takes in which copies are gone, and asks for those whose rules have ended.
+    pub(super) fn look_after_rules(&mut self) {
+        while let Some(looked) = self.rules.looks.try_join_next() {
+            self.take_looked(looked.expect("a look does not panic"));
+        }
+        while let Some(ended) = self.rules.ends.try_join_next() {
+            if let Err(error) = ended.expect("a deletion does not panic") {
+                self.folder.log(&format!(
+                    "rules could not be deleted: {}",
+                    weir_auth::error_chain(&error)
+                ));
+            }
+        }
+        let now = self.clock.now();
+        if now < self.rules.next_look || !self.rules.looks.is_empty() {
+            return;
+        }
+        self.rules.next_look = now + LOOK;
+        self.rules.alive.retain(|_, due| *due > now);
+        let rules = &mut self.rules;
+        let due = rules.leaving.range_mut(..=(now, u64::MAX)).take(COPIES_PER_ROUND);
+        let mut asked: Vec<((Duration, u64), RuleCopy)> = Vec::new();
+        for (key, leaving) in due {
+            if leaving.is_delivered && !leaving.is_due {
+                leaving.is_due = true;
+                rules.deletions.due();
+            }
+            asked.push((*key, leaving.copy.clone()));
+        }
+        if asked.is_empty() {
+            return;
+        }
+        asked.sort_by(|one, other| one.1.cmp(&other.1));
+        let (keys, copies): (Vec<_>, Vec<RuleCopy>) = asked.into_iter().unzip();
+        let door = self.door.clone();
+        self.rules
+            .looks
+            .spawn(async move { (keys, door.remaining(&copies).await) });
+    }
+
+    fn take_looked(&mut self, (keys, outcome): Looked) {
+        let left = match outcome {
+            Ok(left) => left,
+            Err(error) => {
+                let error = weir_auth::error_chain(&error);
+                self.folder
+                    .log(&format!("the catalogue did not say which copies are gone: {error}"));
+                return;
+            }
+        };
+        let now = self.clock.now();
+        for key in keys {
+            let is_gone = |leaving: &Leaving| !left.contains(&leaving.copy);
+            if !self.rules.leaving.get(&key).is_some_and(is_gone) {
+                continue;
+            }
+            let Some(leaving) = self.rules.leaving.remove(&key) else {
+                continue;
+            };
+            let door = leaving.copy.destination;
+            if leaving.is_delivered {
+                self.made.deleted(&self.doors[door].name, &leaving.path);
+                self.held[door] -= leaving.size;
+                self.deleted_files += 1;
+                self.rules.deletions.done(now.saturating_sub(key.0));
+            }
+            self.rules.freed.push(leaving.freed);
+        }
+    }
+
+    /// Deletes all rules of the run that have not ended, but those whose copies stay.
+    pub(super) fn end_rules(&mut self, stays: &dyn Fn(usize) -> bool) {
+        let now = self.clock.now();
+        let leaving = std::mem::take(&mut self.rules.leaving);
+        let leaving = leaving
+            .into_iter()
+            .filter(|(_, leaving)| !stays(leaving.copy.destination));
+        self.rules.leaving = leaving
+            .map(|((due, id), leaving)| ((due.min(now), id), leaving))
+            .collect();
+        self.rules.next_look = now;
+        // Copies stay at all doors of the embedded grid, or at none of them.
+        if (0..self.doors.len()).any(stays) {
+            return;
+        }
+        let rules: Vec<JobId> = std::mem::take(&mut self.rules.alive).into_keys().collect();
+        for rules in rules.chunks(JOBS_PER_POLL) {
+            let (door, rules) = (self.door.clone(), rules.to_vec());
+            self.rules
+                .ends
+                .spawn(async move { cancel_patiently(&*door, &rules).await });
+        }
+    }
+
+    /// Whether copies are waited for that the catalogue deletes.
+    pub(super) fn is_ending_rules(&self) -> bool {
+        !self.rules.leaving.is_empty() || !self.rules.ends.is_empty()
+    }
+
+    /// Takes the rules whose last file has ended since the last call.
+    pub(crate) fn take_rules(&mut self) -> Vec<RuleRow> {
+        std::mem::take(&mut self.rules.ended)
+    }
+
+    /// Takes the source files whose copies are gone since the last call.
+    pub(crate) fn take_freed(&mut self) -> Vec<Freed> {
+        std::mem::take(&mut self.rules.freed)
+    }
+
+    /// What became of copies after the end of their rules.
+    pub(crate) fn deletions(&self) -> &Deletions {
+        &self.rules.deletions
+    }
+}
+
+/// Deletes rules, again where it helps.
+async fn cancel_patiently<D: InjectionDoor>(door: &D, rules: &[JobId]) -> Result<(), InjectionError> {
+    let mut attempt = 1;
+    loop {
+        match door.cancel(rules).await {
+            Err(error) if error.is_temporary() && attempt < ATTEMPTS => {
+                tokio::time::sleep(Duration::from_millis(250) * 2_u32.pow(attempt)).await;
+                attempt += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
