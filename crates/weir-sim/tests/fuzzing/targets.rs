@@ -51,7 +51,11 @@ pub(crate) fn worlds(data: &[u8]) {
     let Ok(plan) = SimPlan::of(plan) else {
         return;
     };
-    let long = plan.phases.end() + plan.phases.drain > Duration::from_secs(3_600);
+    // A run waits until its store is thawed, and the imitation of FTS looks around every two seconds until then.
+    let freezes = plan.sim.store.freezes.iter();
+    let thawed = freezes.map(|freeze| freeze.at.saturating_add(freeze.length)).max();
+    let ended = plan.phases.end() + plan.phases.drain;
+    let long = ended.max(thawed.unwrap_or_default()) > Duration::from_secs(3_600);
     if long || plan.summary().transfers > 2_000 {
         return;
     }
