@@ -30,7 +30,7 @@ const NOTES = {
     "Curves",
     "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active is the mean over a bin, queued a sample at its end. A transfer that fails is never in a throughput curve.",
   ],
-  spread: ["Spread", "The hold is cut into equal parts; standard deviation ÷ mean of the bytes per part. A verdict on figures that vary too much is “unstable”."],
+  spread: ["Spread", "The hold is cut into equal parts; standard deviation ÷ mean of the bytes per part. A verdict on figures that vary too much is “unstable”. Over the seconds of the hold it is the same of each second; “as injected” is that of the plan, if nothing held its files back."],
   matrix: ["Copy matrix", "Mean over the copies of one pair, mode and size that finished of size ÷ own duration."],
   ramp: ["Ramp", "Verified bytes of one step ÷ the time from its first start to its last end."],
   crosscheck: [

@@ -236,6 +236,10 @@ const host = object({
 /** How much the equal parts of the hold differ: standard deviation ÷ mean. */
 const stability = object({ parts: number, part_s: number, cv_total: maybe(number), cv_sites: mapOrNone(maybe(number)) });
 
+/** The same over single seconds; planned is that of the bytes injected. */
+const variation = object({ achieved: maybe(number), planned: maybe(number) });
+const evenness = object({ total: variation, sites: mapOrNone(variation) });
+
 const windows = object({ ramp: maybe(window), hold: maybe(window), drain: maybe(window) });
 
 const report = object({
@@ -269,6 +273,7 @@ const report = object({
   chain: maybe(chain),
   errors: listOrNone(errorClass),
   stability: maybe(stability),
+  evenness: maybe(evenness),
   series: maybe(series),
   events: listOrNone(object({ t_s: number, text })),
   parameters: mapOrNone(anything),

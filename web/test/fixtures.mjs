@@ -219,6 +219,7 @@ function rates(spec) {
     },
     audit: { asked_percent: 5, files: Math.ceil(finished / 20), failed: 0, bytes: Math.ceil(finished / 20) * 9_000_000, samples: [] },
     errors: errors.sort((a, b) => b.count - a.count),
+    evenness: { total: { achieved: 0.052, planned: 0.02 }, sites: Object.fromEntries(sites.map((site, index) => [site.site, { achieved: 0.06 + 0.011 * index, planned: 0.03 }])) },
     stability: { parts: 6, part_s: shape.hold / 6, cv_total: 0.041, cv_sites: Object.fromEntries(sites.map((site, index) => [site.site, 0.05 + 0.013 * index])) },
     series: {
       bin_s: shape.bin,

@@ -38,6 +38,12 @@ use crate::steps::StepsDriver;
 use crate::storage::StorageDoor;
 use crate::{RunError, assemble, cleanup, doors, host, leftovers, preflight};
 
+/// Source files of less than this are written while the run goes on; 256 MB: a disk takes them in a second or two.
+const SETTLED_FROM: u64 = 256_000_000;
+
+/// Longest wait for the disk before a run begins.
+const SETTLE: Duration = Duration::from_secs(60);
+
 /// How often the presenter gets figures.
 const TELL: Duration = Duration::from_millis(500);
 
@@ -321,6 +327,9 @@ impl RunTask<'_> {
             }
             None => Vec::new(),
         };
+        if sources.files().iter().map(|file| file.size).sum::<u64>() > SETTLED_FROM {
+            self.settle().await;
+        }
         let sources = Arc::new(sources);
         let before = counted::read(&doors).await;
 
@@ -458,6 +467,27 @@ impl RunTask<'_> {
             self.progress.show(&Update::Sites(report.clone()));
         }
         Ok(report)
+    }
+
+    /// Waits until the disk has what was written before the run: its flush would stop the services' own commits in the middle of it.
+    async fn settle(&self) {
+        let scratch = self.scratch.to_owned();
+        let flush = move || Ok(rustix::fs::syncfs(std::fs::File::open(scratch)?)?);
+        let written = tokio::task::spawn_blocking(flush);
+        let outcome = tokio::select! {
+            written = tokio::time::timeout(SETTLE, written) => written,
+            () = self.stop.soft.cancelled() => return,
+        };
+        match outcome {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err::<_, std::io::Error>(error))) => self
+                .folder
+                .log(&format!("the source files could not be flushed: {error}")),
+            Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+            Err(_) => self
+                .folder
+                .log("the disk was still writing source files when the run began"),
+        }
     }
 
     async fn audit(&self, samples: Vec<Sample>, sources: &Sources, doors: &Arc<Vec<StorageDoor>>) -> Option<Audit> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use weir_world::ErrorClass;
 
+use crate::evenness;
 use crate::quantiles::Quantiles;
 use crate::report::{
     Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Times, Totals, WorkloadKind, WorkloadReport, ratio,
@@ -174,6 +175,20 @@ fn seconds(nanos: u64) -> f64 {
     Duration::from_nanos(nanos).as_secs_f64()
 }
 
+/// The bytes of each whole second within the hold, of links together.
+fn seconds_of<'b>(windows: &WindowSpec, links: impl Iterator<Item = &'b Bins>) -> Vec<u64> {
+    let width = evenness::BIN.as_nanos();
+    let first = windows.ramp_end.as_nanos().div_ceil(width) as usize;
+    let end = (windows.hold_end.as_nanos() / width) as usize;
+    let mut seconds = vec![0; end.saturating_sub(first)];
+    for bins in links {
+        for (at, bytes) in seconds.iter_mut().enumerate() {
+            *bytes += bins.sum_between(first + at, first + at + 1);
+        }
+    }
+    seconds
+}
+
 /// Accounts for a run, row by row.
 #[derive(Debug, Clone)]
 pub struct Accounting {
@@ -197,6 +212,9 @@ pub struct Accounting {
     parts: crate::stability::Parts,
 }
 
+/// Bytes of each second: in all, and into each site.
+pub(crate) type Seconds = (Vec<u64>, BTreeMap<String, Vec<u64>>);
+
 /// The figures of a run.
 #[derive(Debug, Clone)]
 pub struct Figures {
@@ -214,6 +232,8 @@ pub struct Figures {
     pub series: Series,
     /// Bytes per part of the hold window.
     pub parts: crate::stability::Parts,
+    /// Bytes of each second of the hold: in all, and into each site. `None` where no rate is asked, or the bins are wider.
+    pub(crate) seconds: Option<Seconds>,
 }
 
 impl Accounting {
@@ -337,9 +357,28 @@ impl Accounting {
             workloads: self.workload_reports(),
             errors: self.error_reports(),
             series: self.series(),
+            seconds: self.seconds(),
             parts: self.parts,
         };
         (figures, self.spec)
+    }
+
+    fn seconds(&self) -> Option<Seconds> {
+        let is_rated = self.spec.links.iter().any(|link| link.asked.is_some());
+        if self.width != evenness::BIN || !is_rated {
+            return None;
+        }
+        let windows = &self.spec.windows;
+        let into = |site: usize| {
+            let links = self.spec.links.iter().zip(&self.link_bins);
+            let own = links
+                .filter(move |(link, _)| link.destination_site == site)
+                .map(|(_, bins)| bins);
+            seconds_of(windows, own)
+        };
+        let sites = self.spec.sites.iter().enumerate();
+        let sites = sites.map(|(at, name)| (name.clone(), into(at)));
+        Some((seconds_of(windows, self.link_bins.iter()), sites.collect()))
     }
 
     /// Makes all bins wider until a moment has a place in them: a run that lasts longer than planned keeps its memory.

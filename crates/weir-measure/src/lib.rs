@@ -31,6 +31,7 @@ pub mod chain;
 pub mod chain_report;
 pub mod crosscheck;
 mod csv;
+pub mod evenness;
 pub mod events;
 pub mod files;
 pub mod held;

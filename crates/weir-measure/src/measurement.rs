@@ -6,19 +6,21 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use weir_plan::{Plan, Threshold, Workload};
+use weir_plan::{Plan, Threshold, Variation, Workload};
 use weir_units::duration::format as time;
 
 use crate::accounting::{Accounting, Figures};
 use crate::advice;
 use crate::chain::{Chain, RuleRow};
 use crate::chain_report::DeletionReport;
+use crate::evenness::Evenness;
 use crate::report::{
     Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
     WorkloadReport, ratio,
 };
 use crate::snapshot::{self, Ended, RATE_WINDOW, Snapshot, Standing};
 use crate::spec::Spec;
+use crate::stability::variation;
 use crate::threshold::{self, Evaluated};
 use crate::transfer::{State, Transfer};
 use crate::verdict::{Evidence, decide};
@@ -47,6 +49,7 @@ struct Head {
     seed: u64,
     scale: f64,
     thresholds: Vec<Threshold>,
+    planned: Variation,
     parameters: BTreeMap<String, String>,
 }
 
@@ -110,6 +113,7 @@ impl Measurement {
                 seed: plan.seed,
                 scale: plan.scale,
                 thresholds: plan.thresholds.clone(),
+                planned: plan.variation(),
                 parameters: parameters(plan),
             },
             accounting: Accounting::new(Spec::of(plan)),
@@ -227,15 +231,25 @@ impl Measurement {
 impl Measured {
     /// Evaluates a threshold, without the counters that are compared at the end of a run.
     pub fn evaluate(&self, asked: &Threshold) -> Evaluated {
+        let evenness = self.evenness();
         let beside = threshold::Beside {
             crosschecks: &[],
             chain: &self.chain,
+            evenness: evenness.as_ref(),
         };
         threshold::evaluate(asked, &self.figures, &self.spec, &beside)
     }
 
+    /// How even the run was.
+    fn evenness(&self) -> Option<Evenness> {
+        let (total, sites) = self.figures.seconds.as_ref()?;
+        let sites = sites.iter().map(|(name, seconds)| (name.clone(), variation(seconds)));
+        Some(Evenness::of(variation(total), sites.collect(), &self.head.planned))
+    }
+
     /// The report.
     pub fn report(self, ending: Ending) -> Report {
+        let evenness = self.evenness();
         let Self {
             mut figures,
             spec,
@@ -255,6 +269,7 @@ impl Measured {
                     &threshold::Beside {
                         crosschecks: &ending.crosschecks,
                         chain: &chain,
+                        evenness: evenness.as_ref(),
                     },
                 )
             })
@@ -284,6 +299,7 @@ impl Measured {
             host: ending.host,
             windows: windows(&spec),
             stability: figures.parts.report(&spec.sites),
+            evenness,
             totals: figures.totals,
             links: figures.links,
             sites: figures.sites,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
+pub use crate::evenness::{Cv, Evenness};
 pub use crate::quantiles::{Percentiles, Times};
 
 /// Name and version of the contract, the value of [`Report::schema`].
@@ -82,6 +83,9 @@ pub struct Report {
     /// How much the parts of the hold window differ; `null` when it is too short to be divided.
     #[serde(default)]
     pub stability: Option<Stability>,
+    /// How even the hold was, second by second; `null` where no rate is asked, or the run is longer than two hours.
+    #[serde(default)]
+    pub evenness: Option<Evenness>,
     /// Time series.
     pub series: Series,
     /// What happened when, in order of time.

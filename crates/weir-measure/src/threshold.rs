@@ -4,6 +4,7 @@ use weir_plan::{Comparison, Metric, Subject, Threshold};
 
 use crate::accounting::Figures;
 use crate::chain::Chain;
+use crate::evenness::Evenness;
 use crate::report::{self, CrossCheck, ThresholdReport, WorkloadKind, ratio};
 use crate::spec::Spec;
 use crate::stability;
@@ -24,6 +25,8 @@ pub struct Beside<'a> {
     pub crosschecks: &'a [CrossCheck],
     /// What passed through the catalogue.
     pub chain: &'a Chain,
+    /// How even the hold was.
+    pub evenness: Option<&'a Evenness>,
 }
 
 /// Evaluates one threshold. What cannot be measured does not pass.
@@ -31,6 +34,10 @@ pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec, beside: &
     let measured = match threshold.metric {
         Metric::CrosscheckDifference => largest_difference(beside.crosschecks),
         Metric::RuleToOkP95 => beside.chain.rule_to_ok_p95(),
+        Metric::Variation => beside.evenness.and_then(|evenness| match &threshold.subject {
+            Subject::Site(site) => evenness.site(site.as_str()),
+            _ => evenness.total.achieved,
+        }),
         metric => measure(&threshold.subject, metric, figures),
     };
     let report = ThresholdReport {

@@ -24,6 +24,7 @@ fn no_more() -> Beside<'static> {
     Beside {
         crosschecks: &[],
         chain,
+        evenness: None,
     }
 }
 
@@ -402,6 +403,7 @@ fn report() -> Report {
     Report {
         verified_by_size: Vec::new(),
         chain: None,
+        evenness: None,
         schema: SCHEMA.to_owned(),
         verdict: Verdict::Pass,
         verdict_reasons: vec!["all thresholds hold".to_owned()],

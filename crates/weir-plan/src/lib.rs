@@ -39,7 +39,7 @@ mod write;
 
 pub mod inject;
 
-pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore};
+pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore, Variation};
 pub use keys::CHALLENGE_TABLES;
 pub use mode::Mode;
 pub use phases::Phases;

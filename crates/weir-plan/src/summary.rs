@@ -12,6 +12,7 @@ use crate::phases::Phases;
 use crate::plan::{Plan, RatesPlan, StepsPlan, Workload};
 use crate::resolve::DELETION;
 use crate::spec::Inject;
+use crate::threshold::{Comparison, Metric, Subject, Threshold};
 
 /// Time that a transfer is taken to need beside moving its bytes, in the estimate of concurrency.
 const OVERHEAD: Duration = Duration::from_secs(1);
@@ -313,6 +314,30 @@ fn active_max(plan: &Plan) -> u64 {
         + steps
 }
 
+/// Thresholds on variation that the schedule alone does not keep.
+fn uneven(plan: &Plan) -> Vec<String> {
+    let is_one =
+        |threshold: &&Threshold| threshold.metric == Metric::Variation && threshold.comparison == Comparison::AtMost;
+    let mut asked = plan.thresholds.iter().filter(is_one).peekable();
+    if asked.peek().is_none() {
+        return Vec::new();
+    }
+    let possible = plan.variation();
+    let note = |threshold: &Threshold| {
+        let possible = match &threshold.subject {
+            Subject::Site(site) => possible.sites.get(site).copied(),
+            _ => possible.total,
+        };
+        let possible = possible.filter(|possible| *possible > threshold.asked)?;
+        let (subject, asked) = (&threshold.subject, threshold.asked);
+        Some(format!(
+            "{subject} is to vary by {asked} at most, and files of this size at this rate vary by {possible:.2} as they are injected: choose \
+             smaller files (file_size_max, files_min)"
+        ))
+    };
+    asked.filter_map(note).take(NAMED_MAX).collect()
+}
+
 /// RSEs that notes name one by one.
 const NAMED_MAX: usize = 5;
 
@@ -353,6 +378,7 @@ fn notes(plan: &Plan, summary: &PlanSummary) -> Vec<String> {
             few.len()
         ));
     }
+    notes.extend(uneven(plan));
     let limit = plan.grid.transfer.max_active_per_link;
     for workload in &plan.workloads {
         if let Workload::Ramp(steps) = workload

@@ -88,6 +88,8 @@ pub enum Metric {
     LatenessMax,
     /// Time from the question for a rule to its last file that 95 % of the rules do not exceed, in seconds.
     RuleToOkP95,
+    /// Coefficient of variation of the rate achieved in the seconds of the hold: standard deviation ÷ mean.
+    Variation,
     /// Largest relative difference between two counters of the same bytes.
     CrosscheckDifference,
 }
@@ -99,6 +101,8 @@ pub(crate) enum Unit {
     Share,
     /// From 0, where 1 is what was asked.
     Ratio,
+    /// From 0, where less is better.
+    Variation,
     /// Bits per second.
     Rate,
     /// Whole numbers.
@@ -109,7 +113,7 @@ pub(crate) enum Unit {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 10] = [
+    pub const ALL: [Metric; 11] = [
         Metric::Ratio,
         Metric::EgressRatio,
         Metric::Achieved,
@@ -119,6 +123,7 @@ impl Metric {
         Metric::LatenessP95,
         Metric::LatenessMax,
         Metric::RuleToOkP95,
+        Metric::Variation,
         Metric::CrosscheckDifference,
     ];
 
@@ -134,6 +139,7 @@ impl Metric {
             Metric::LatenessP95 => "lateness_p95",
             Metric::LatenessMax => "lateness_max",
             Metric::RuleToOkP95 => "rule_to_ok_p95",
+            Metric::Variation => "variation",
             Metric::CrosscheckDifference => "crosscheck_difference",
         }
     }
@@ -143,13 +149,14 @@ impl Metric {
         match self.measure() {
             Unit::Rate => "bit/s",
             Unit::Time => "s",
-            Unit::Share | Unit::Ratio | Unit::Count => "",
+            Unit::Share | Unit::Ratio | Unit::Variation | Unit::Count => "",
         }
     }
 
     pub(crate) fn measure(self) -> Unit {
         match self {
             Metric::Ratio | Metric::EgressRatio => Unit::Ratio,
+            Metric::Variation => Unit::Variation,
             Metric::FailedRatio | Metric::Efficiency | Metric::CrosscheckDifference => Unit::Share,
             Metric::Achieved => Unit::Rate,
             Metric::Failed => Unit::Count,

@@ -125,7 +125,7 @@ fn threshold(threshold: &Threshold) -> Table {
     match threshold.metric.measure() {
         Unit::Rate => put(&mut table, bound, format!("{} b/s", threshold.asked)),
         Unit::Time => put(&mut table, bound, format!("{} s", threshold.asked)),
-        Unit::Share | Unit::Ratio | Unit::Count => put(&mut table, bound, threshold.asked),
+        Unit::Share | Unit::Ratio | Unit::Variation | Unit::Count => put(&mut table, bound, threshold.asked),
     }
     table
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_model::file::Table;
 use weir_model::{GRID_TABLES, Grid};
-use weir_plan::{CHALLENGE_TABLES, Challenge, Mode, Overrides, Plan, PlanSummary, Workload};
+use weir_plan::{CHALLENGE_TABLES, Challenge, Inject, Mode, Overrides, Plan, PlanSummary, Workload};
 use weir_units::{BitRate, Bytes};
 
 fn root() -> PathBuf {
@@ -71,12 +71,14 @@ fn minidc_uk() {
         rates.links.iter().find(|rated| is(&rated.link)).unwrap()
     };
     assert_eq!(of("RAL", "LANCS").rate, BitRate(150_530_000));
-    assert_eq!(of("GLA", "RALPP").file_size, Bytes(459_300));
+    assert_eq!(of("GLA", "RALPP").file_size, Bytes(257_800));
+    assert_eq!(rates.inject, Inject::Rules);
     assert_eq!(
         (plan.phases.ramp, plan.phases.hold),
         (Duration::from_secs(10), Duration::from_secs(60))
     );
-    assert_eq!(plan.thresholds.len(), 8);
+    // Ratio and variation of six sites, and four of the whole.
+    assert_eq!(plan.thresholds.len(), 16);
     assert!(summary.notes.is_empty(), "{:?}", summary.notes);
     assert!(summary.space < Bytes(8_000_000_000), "{}", summary.space);
     assert!(summary.volume < Bytes(12_000_000_000), "{}", summary.volume);

@@ -90,6 +90,7 @@ export function throughput(report: Report): Throughput | null {
       host,
       eventList(report),
       spread(report),
+      seconds(report),
       figures,
       multiples(report, (name) => showSite(name)),
     ],
@@ -222,6 +223,17 @@ function spread(report: Report): Child {
   const [name, most] = sites.reduce<readonly [string, number]>((top, entry) => (entry[1] > top[1] ? entry : top), ["", -1]);
   const widest = most > found.cv_total ? [`; most at ${name}, `, figure(`stability.cv_sites[${JSON.stringify(name)}]`, percent(most))] : null;
   return h("p", { class: "hint" }, `Spread over ${found.parts} parts of ${duration(found.part_s)} of the hold`, note("spread"), ": ", figure("stability.cv_total", percent(found.cv_total)), widest, ".");
+}
+
+/** How much the rate of single seconds varied, beside what the plan makes possible. */
+function seconds(report: Report): Child {
+  const found = report.evenness;
+  if (!found || found.total.achieved === null) return null;
+  const sites = [...found.sites].flatMap(([name, cv]) => (cv.achieved === null ? [] : [[name, cv.achieved] as const]));
+  const [name, most] = sites.reduce<readonly [string, number]>((top, entry) => (entry[1] > top[1] ? entry : top), ["", -1]);
+  const planned = found.total.planned === null ? null : [" (as injected ", figure("evenness.total.planned", percent(found.total.planned)), ")"];
+  const widest = most < 0 ? null : [`; most at ${name}, `, figure(`evenness.sites[${JSON.stringify(name)}].achieved`, percent(most))];
+  return h("p", { class: "hint" }, "Spread over the seconds of the hold", note("spread"), ": ", figure("evenness.total.achieved", percent(found.total.achieved)), planned, widest, ".");
 }
 
 function eventList(report: Report): Child {

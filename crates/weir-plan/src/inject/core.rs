@@ -8,6 +8,7 @@ use weir_units::{Bytes, Timestamp};
 
 use super::ledger::{Held, LedgerRow, Tally};
 use super::link::LinkState;
+use super::places::places;
 use super::{ID_BITS, Injection, LinkObservation};
 use crate::phases::Phases;
 use crate::plan::{Plan, Workload};
@@ -42,13 +43,14 @@ impl RatesCore {
             return None;
         };
         let in_batches = rates.inject == Inject::Rules;
-        let state = |rated| LinkState::new(rated, &rates.phases, rates.cycle, plan.seed, in_batches);
+        let places = places(&rates.links, plan.seed);
+        let state = |(rated, place)| LinkState::new(rated, &rates.phases, rates.cycle, place, in_batches);
         Some(RatesCore {
             workload,
             start: start + rates.start,
             phases: rates.phases,
             cycle: rates.cycle,
-            links: rates.links.iter().map(state).collect(),
+            links: rates.links.iter().zip(places).map(state).collect(),
             index: rates
                 .links
                 .iter()

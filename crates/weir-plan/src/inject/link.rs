@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use rand_chacha::rand_core::RngCore;
 use weir_units::{BitRate, Bytes};
 
 use super::ledger::{Held, Tally};
+use super::places::Place;
 use super::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES, LinkObservation};
 use crate::curve::Curve;
 use crate::phases::Phases;
 use crate::plan::RatedLink;
-use crate::seed::stream;
 
 /// Files that may be queued on a link.
 pub(crate) fn backlog_files(rate: BitRate, size: Bytes, cycle: Duration) -> u64 {
@@ -27,7 +26,7 @@ pub(super) struct LinkState {
     pub(super) rated: RatedLink,
     curve: Curve,
     end: Duration,
-    /// Bytes before the first place: drawn, less than one file.
+    /// Bytes before the first place: less than one file.
     offset: u64,
     backlog_files: u64,
     debt_files: u64,
@@ -46,15 +45,22 @@ pub(super) struct LinkState {
 
 impl LinkState {
     /// `in_batches`: the files of a cycle are injected together.
-    pub(super) fn new(rated: &RatedLink, phases: &Phases, cycle: Duration, seed: u64, in_batches: bool) -> LinkState {
+    pub(super) fn new(
+        rated: &RatedLink,
+        phases: &Phases,
+        cycle: Duration,
+        place: Place,
+        in_batches: bool,
+    ) -> LinkState {
         let (rate, size) = (rated.rate, rated.file_size);
-        let drawn = stream(seed, &format!("phase {}", rated.link)).next_u64();
-        let batches = in_batches.then(|| Batches::new(cycle, drawn));
+        let batches = in_batches.then(|| Batches::new(cycle, place.cycle));
+        // Without batches the files themselves are spread as batches are.
+        let first = if in_batches { place.file } else { place.cycle };
         LinkState {
             rated: rated.clone(),
             curve: Curve::new(rate, phases),
             end: phases.end(),
-            offset: ((u128::from(drawn) * u128::from(size.0)) >> 64) as u64,
+            offset: ((u128::from(first) * u128::from(size.0)) >> 64) as u64,
             backlog_files: backlog_files(rate, size, cycle),
             debt_files: files_in(rate, size, cycle * DEBT_CYCLES).max(2),
             injected: 0,
@@ -96,14 +102,16 @@ impl LinkState {
         }
     }
 
-    /// Places that the curve has reached by `elapsed`; no more come after the hold.
+    /// Places that are wanted by `elapsed`: those that the curve has reached, in batches those that it reaches before the next one. No more
+    /// come after the hold; the last batch of a link is a whole one.
     pub(super) fn wanted_by(&self, elapsed: Duration) -> u64 {
-        let last = self.end.saturating_sub(Duration::from_nanos(1));
         if self.end.is_zero() {
-            0
-        } else {
-            self.places(self.curve.bytes_at(elapsed.min(last)))
+            return 0;
         }
+        let last = self.end.saturating_sub(Duration::from_nanos(1));
+        let elapsed = elapsed.min(last);
+        let reach = self.batches.as_ref().map_or(elapsed, |batches| batches.reach(elapsed));
+        self.places(self.curve.bytes_at(reach))
     }
 
     /// When the curve reaches a place.
@@ -129,8 +137,10 @@ impl LinkState {
         if elapsed >= self.end {
             return 0;
         }
-        let Some(by) = self.batch_at(elapsed) else { return 0 };
-        let due = self.wanted_by(by);
+        if !self.is_due(elapsed) {
+            return 0;
+        }
+        let due = self.wanted_by(elapsed);
         let too_old = due.saturating_sub(self.covered()).saturating_sub(self.debt_files);
         self.given_up += too_old;
         self.tally.given_up += too_old;
@@ -146,13 +156,9 @@ impl LinkState {
         wanted.min(room).min(free)
     }
 
-    /// Takes the batch that is due, and gives the moment to which its files reach; the moment itself where files are injected one by one.
-    /// `None` if none is due.
-    fn batch_at(&mut self, elapsed: Duration) -> Option<Duration> {
-        match &mut self.batches {
-            Some(batches) => batches.take(elapsed),
-            None => Some(elapsed),
-        }
+    /// Says whether files may be injected now, and takes the batch that is due where they come in batches.
+    fn is_due(&mut self, elapsed: Duration) -> bool {
+        self.batches.as_mut().is_none_or(|batches| batches.take(elapsed))
     }
 
     pub(super) fn hold_back(&mut self, held: Held) {
@@ -197,14 +203,18 @@ impl Batches {
         self.phase + self.cycle * u32::try_from(cycles).unwrap_or(u32::MAX)
     }
 
-    /// Takes the batch that is due: what was missed before is in it. Gives the moment to which its files reach.
-    fn take(&mut self, now: Duration) -> Option<Duration> {
-        if now < self.next {
-            return None;
+    /// The moment to which the files of the batch before or at a moment reach: the place on the curve at the next one is that one's.
+    fn reach(&self, moment: Duration) -> Duration {
+        self.after(moment).saturating_sub(Duration::from_nanos(1))
+    }
+
+    /// Takes the batch that is due, if one is: what was missed before is in it.
+    fn take(&mut self, now: Duration) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = self.after(now);
         }
-        self.next = self.after(now);
-        // The place on the curve at that moment is the next batch's.
-        Some(self.next.saturating_sub(Duration::from_nanos(1)))
+        is_due
     }
 
     /// The batch that holds the file of a moment, if that has not been taken; else the next one.

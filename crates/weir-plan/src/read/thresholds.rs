@@ -203,10 +203,18 @@ impl Asked<'_> {
                 "impossible: no workload makes rules".to_owned(),
                 "add a table [catalog] to the grid file, or remove the threshold",
             ),
+            Metric::Variation if !matches!(subject, Subject::Total | Subject::Site(_)) => {
+                refuse(format!("variation is not taken of {subject}"), "use total or site")
+            }
             Metric::LatenessP95 | Metric::LatenessMax if !whole => {
                 refuse(format!("lateness is not taken of {subject}"), "use total = true")
             }
-            Metric::LatenessP95 | Metric::LatenessMax | Metric::Ratio | Metric::EgressRatio | Metric::Achieved
+            Metric::LatenessP95
+            | Metric::LatenessMax
+            | Metric::Ratio
+            | Metric::EgressRatio
+            | Metric::Achieved
+            | Metric::Variation
                 if self.rate(subject, egress) == BitRate::ZERO =>
             {
                 let way = if egress { "out of" } else { "into" };

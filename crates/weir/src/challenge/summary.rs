@@ -3,7 +3,7 @@
 use weir_challenge::RunOutcome;
 use weir_measure::quantiles::Percentiles;
 use weir_measure::report::{
-    ChainReport, CrossCheck, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind,
+    ChainReport, CrossCheck, Evenness, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind,
 };
 use weir_units::{BitRate, Bytes};
 
@@ -155,6 +155,7 @@ fn totals(report: &Report) -> Vec<String> {
         totals.failed,
         Bytes(totals.verified_bytes)
     ));
+    lines.extend(report.evenness.as_ref().and_then(even));
     lines.extend(times(&totals.times));
     lines.extend(totals.times.first_byte_s.as_ref().map(first_byte));
     if let Some(late) = totals.lateness_p95_s {
@@ -165,6 +166,20 @@ fn totals(report: &Report) -> Vec<String> {
         lines.push(format!("95 % were submitted at most {late:.2} s late{busy}"));
     }
     lines
+}
+
+/// How even the seconds of the hold were.
+fn even(evenness: &Evenness) -> Option<String> {
+    let achieved = evenness.total.achieved?;
+    let planned = evenness
+        .total
+        .planned
+        .map_or_else(String::new, |planned| format!(" (as injected {planned:.2})"));
+    let sites = evenness.sites.values().filter_map(|cv| cv.achieved);
+    let most = sites
+        .max_by(f64::total_cmp)
+        .map_or_else(String::new, |most| format!(", of a site by {most:.2} at most"));
+    Some(format!("the rate of a second varied by {achieved:.2}{planned}{most}"))
 }
 
 /// What passed through the catalogue: rules, where their time went, deletions.
