@@ -82,6 +82,15 @@ fn rules_bring_files_and_the_catalogue_deletes_them() -> Result<()> {
     for room in ["evaluation_s", "submission_s", "queue_s", "copy_s", "completion_s"] {
         assert!(chain["rooms"][room]["p95"].is_number(), "{room}: {chain}");
     }
+    // What the catalogue says is there, the storages hold.
+    let checks = report["crosschecks"].as_array().unwrap();
+    let there = checks
+        .iter()
+        .filter(|check| check["quantity"] == "bytes there after the drain");
+    let there: Vec<_> = there.collect();
+    assert_eq!(there.len(), 2, "{checks:?}");
+    let is_kept = |check: &&&Value| check["catalogue"].as_u64().unwrap() > 0 && check["pass"] != false;
+    assert!(there.iter().all(|check| is_kept(&check)), "{there:?}");
     let deletions = &chain["deletions"];
     assert_eq!(
         (number(&deletions["due"]), number(&deletions["done"])),

@@ -120,6 +120,8 @@ const crosscheck = object({
   transfer_service: maybe(number),
   receiving_storage: maybe(number),
   sending_storage: maybe(number),
+  /** What the catalogue says is there. */
+  catalogue: maybe(number),
   difference_ratio: maybe(number),
   /** Bytes that may be in one counter alone: of repeated, withdrawn or failed attempts. */
   explained_bytes: maybe(number),

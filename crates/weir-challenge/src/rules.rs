@@ -290,6 +290,28 @@ impl RulesDoor {
         stream::iter(deletions).buffer_unordered(AT_ONCE).try_collect().await
     }
 
+    /// Says how many bytes of the run's files the catalogue has at each door.
+    ///
+    /// # Errors
+    /// [`InjectionError`].
+    pub(crate) async fn catalogued(&self, dids: impl Iterator<Item = &str>) -> Result<Vec<u64>, InjectionError> {
+        let dids: Vec<Value> = dids.map(|did| json!({ "scope": SCOPE, "name": did })).collect();
+        let mut bytes = vec![0; self.doors.len()];
+        for dids in dids.chunks(COPIES_PER_LOOK) {
+            let content = json!({ "dids": dids });
+            let answer = self.catalog.ask(Method::POST, "/replicas/list", Some(content)).await?;
+            for row in lines::<Value>(&answer) {
+                let size = row["bytes"].as_u64().unwrap_or_default();
+                for (door, sum) in self.doors.iter().zip(&mut bytes) {
+                    if !row["rses"][&door.name].is_null() {
+                        *sum += size;
+                    }
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
     /// Says which of these copies the catalogue still knows, those that it is deleting among them.
     ///
     /// # Errors

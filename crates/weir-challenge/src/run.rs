@@ -351,7 +351,10 @@ impl RunTask<'_> {
             stop: no_more.clone(),
             keep,
         };
-        let door = RunDoor { transfer, catalog };
+        let door = RunDoor {
+            transfer,
+            catalog: catalog.clone(),
+        };
         let mut engine = Engine::new(Arc::new(door), ground);
         engine.protected_by(protecting);
         let mut rates = RatesDriver::new(self.plan, &rated);
@@ -375,7 +378,22 @@ impl RunTask<'_> {
         let _cancelled = telling.await;
 
         let after = counted::read(&doors).await;
-        let crosschecks = counted::compare(&doors, &books.moved, &before, &after);
+        let mut crosschecks = counted::compare(&doors, &books.moved, &before, &after);
+        // Where files come past the catalogue, too, it cannot know them all.
+        let by_rules = self
+            .plan
+            .rates()
+            .filter(|(_, rates)| rates.inject == Inject::Rules)
+            .count();
+        if let Some(catalog) = catalog.filter(|_| by_rules == self.plan.workloads.len()) {
+            let dids = sources.files().iter().filter_map(|file| file.did.as_deref());
+            let catalogued = catalog
+                .catalogued(dids)
+                .await
+                .map_err(|error| weir_auth::error_chain(&error));
+            let stored = counted::read(&doors).await;
+            crosschecks.extend(counted::there(&doors, &catalogued, &stored, &engine.leaving()));
+        }
         let audit = self.audit(std::mem::take(&mut books.samples), &sources, &doors).await;
         // What is kept for a look is at the embedded storages; nothing of a run stays at others.
         let (keep, all) = (self.options.keep, doors.clone());

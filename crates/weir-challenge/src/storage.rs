@@ -128,6 +128,8 @@ pub(crate) struct Counters {
     pub(crate) broken_sent: u64,
     /// What TCP carried for that and all else, where the storage tells.
     pub(crate) carried: Option<Carried>,
+    /// Bytes of files that are there.
+    pub(crate) there: u64,
 }
 
 /// Bytes that TCP carried on all connections of a storage, by the kernel's account.
@@ -147,6 +149,7 @@ impl Counters {
             sent: self.sent.saturating_sub(before.sent),
             broken_received: self.broken_received.saturating_sub(before.broken_received),
             broken_sent: self.broken_sent.saturating_sub(before.broken_sent),
+            there: self.there,
             carried: self.carried.zip(before.carried).map(|(now, before)| Carried {
                 received: now.received.saturating_sub(before.received),
                 acknowledged: now.acknowledged.saturating_sub(before.acknowledged),
@@ -341,6 +344,7 @@ impl StorageDoor {
             sent: sum_of(&text, "weir_storage_sent_bytes_total", Ended::Completed),
             broken_received: sum_of(&text, "weir_storage_received_bytes_total", Ended::Broken),
             broken_sent: sum_of(&text, "weir_storage_sent_bytes_total", Ended::Broken),
+            there: used_of(&text),
             carried: text
                 .contains("weir_storage_tcp_acknowledged_bytes_total{")
                 .then(|| Carried {
@@ -397,9 +401,27 @@ fn sum_of(text: &str, counter: &str, which: Ended) -> u64 {
         .sum()
 }
 
+/// Adds up what the files of all areas use.
+fn used_of(text: &str) -> u64 {
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("weir_storage_space_bytes{") && line.contains("state=\"used\""));
+    lines
+        .filter_map(|line| line.rsplit_once(' ')?.1.trim().parse::<u64>().ok())
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn used_space_is_that_of_files_alone() {
+        // Wrong: what the catalogue says is there is compared with what is free.
+        let text = "weir_storage_space_bytes{area=\"a\",state=\"used\"} 40\nweir_storage_space_bytes{area=\"a\",state=\"available\"} 7\n\
+            weir_storage_space_bytes{area=\"b\",state=\"used\"} 2\n";
+        assert_eq!(used_of(text), 42);
+    }
 
     #[test]
     fn counters_are_added_over_their_labels() {

@@ -24,6 +24,9 @@ pub struct CrossCheck {
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
+    /// What the catalogue says is there.
+    #[serde(default)]
+    pub catalogue: Option<u64>,
     /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
     pub difference_ratio: Option<f64>,
     /// At most so many bytes are in one counter alone: the largest of [`Apart`].
@@ -61,6 +64,8 @@ pub struct Counted {
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
+    /// What the catalogue says is there.
+    pub catalogue: Option<u64>,
     /// Bytes that may be in one counter alone.
     pub apart: Apart,
     /// What TCP carried on the storage's end.
@@ -135,6 +140,7 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
         transfer_service: counted.transfer_service,
         receiving_storage: counted.receiving_storage,
         sending_storage: counted.sending_storage,
+        catalogue: counted.catalogue,
         difference_ratio: difference,
         explained_bytes: counted.apart.most(),
         unexplained_ratio: unexplained,
@@ -179,6 +185,7 @@ fn spread(counted: &Counted) -> Option<(u64, u64)> {
         counted.transfer_service,
         counted.receiving_storage,
         counted.sending_storage,
+        counted.catalogue,
     ];
     let present: Vec<u64> = counters.iter().flatten().copied().collect();
     if present.len() < 2 {
@@ -210,6 +217,9 @@ fn unexplained(counted: &Counted) -> u64 {
         more_than(service, receiving, broken_received),
         more_than(service, sending, broken_sent),
         more_than(receiving, sending, broken_sent),
+        // A file that is being deleted is gone here before it is gone there.
+        more_than(receiving, counted.catalogue, unseen),
+        more_than(counted.catalogue, receiving, unseen),
         // Part of what a sender had sent when the receiver broke off was in no file yet.
         more_than(sending, receiving, unseen.max(broken_received)),
     ]

@@ -151,6 +151,7 @@ fn crosscheck(outcome: &Outcome) -> CrossCheck {
         transfer_service: Some(counts[0]),
         receiving_storage: Some(counts[1]),
         sending_storage: Some(counts[2]),
+        catalogue: None,
         difference_ratio,
         explained_bytes: 0,
         unexplained_ratio: difference_ratio,

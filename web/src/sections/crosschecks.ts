@@ -22,7 +22,7 @@ function checks(rows: readonly Row[]): HTMLElement {
   const failed = rows.filter(({ check }) => check.pass === false).length;
   const open = rows.filter(({ check }) => check.pass === null && !isAlone(check)).length;
   const verdict = outcome(failed, open, rows.filter(({ check }) => check.pass !== null).length, rows.length);
-  const counter = (field: "transfer_service" | "receiving_storage" | "sending_storage") => ({
+  const counter = (field: "transfer_service" | "receiving_storage" | "sending_storage" | "catalogue") => ({
     label: field.replace("_", " "),
     group: "As counted by the",
     numeric: true,
@@ -43,6 +43,7 @@ function checks(rows: readonly Row[]): HTMLElement {
       counter("transfer_service"),
       counter("receiving_storage"),
       counter("sending_storage"),
+      ...(rows.some(({ check }) => check.catalogue !== null) ? [counter("catalogue")] : []),
       { label: "Difference", numeric: true, cell: ({ check }) => difference(check.difference_ratio), sortBy: ({ check }) => check.difference_ratio },
       { label: "Agree", className: "ticks", cell: ({ check }) => agreement(check) },
       ...(carried ? [sockets] : []),

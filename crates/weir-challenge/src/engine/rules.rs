@@ -309,6 +309,18 @@ impl<D: InjectionDoor> Engine<D> {
         std::mem::take(&mut self.rules.freed)
     }
 
+    /// Bytes at each door that may be gone from the storage or from the catalogue: copies whose rules have ended, and those that did not come.
+    pub(crate) fn leaving(&self) -> Vec<u64> {
+        let mut bytes = vec![0; self.doors.len()];
+        let now = self.clock.now();
+        for ((due, _), leaving) in &self.rules.leaving {
+            if *due <= now || !leaving.is_delivered {
+                bytes[leaving.copy.destination] += leaving.size;
+            }
+        }
+        bytes
+    }
+
     /// What became of copies after the end of their rules.
     pub(crate) fn deletions(&self) -> &Deletions {
         &self.rules.deletions

@@ -2,7 +2,7 @@
 //! after the other ([`StepsCore`]).
 //!
 //! For each link with a rate the phases give a curve: the bytes that ought to have been asked for by a moment. Files sit on it one
-//! file size apart, the first of each link at a place of its own ([`places`]), so that links do not burst together. A file is injected when
+//! file size apart, the first of each link at a place of its own (`places`), so that links do not burst together. A file is injected when
 //! the curve reaches it, so what arrives follows the curve by the time that a transfer takes. Three bounds keep the loop
 //! from flooding:
 //! - **Backlog**: at most a few cycles' worth of bytes ([`BACKLOG_CYCLES`]), and at least [`BACKLOG_FILES`] files, may be

@@ -382,6 +382,16 @@ fn crosschecks(report: &Report) -> Vec<String> {
             Some(false) => '✗',
             None => '–',
         };
+        if check.catalogue.is_some() {
+            return format!(
+                "{mark} {} {}: catalogue {}, storage {}; {}",
+                check.subject,
+                check.quantity,
+                bytes(check.catalogue),
+                bytes(check.receiving_storage),
+                apart(check),
+            );
+        }
         format!(
             "{mark} {} {}: transfer service {}, receiving {}, sending {}; {}{}",
             check.subject,
