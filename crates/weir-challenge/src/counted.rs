@@ -226,38 +226,6 @@ pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, af
     checks
 }
 
-/// Compares what the catalogue says is there with what each storage holds. `catalogued` and `leaving` are by door; what is leaving may be gone
-/// from one of the two alone.
-pub(crate) fn there(
-    doors: &[StorageDoor],
-    catalogued: &Result<Vec<u64>, String>,
-    stored: &Reading,
-    leaving: &[u64],
-) -> Vec<CrossCheck> {
-    let row = |(index, door): (usize, &StorageDoor)| {
-        let counters = stored.get(&index)?;
-        let note = match (catalogued, counters) {
-            (Err(error), _) | (_, Err(error)) => Some(error.clone()),
-            _ if leaving[index] > 0 => Some(format!("{} bytes were being deleted", leaving[index])),
-            _ => None,
-        };
-        let counted = Counted {
-            subject: door.name.clone(),
-            quantity: "bytes there after the drain".to_owned(),
-            receiving_storage: counters.as_ref().ok().map(|counters| counters.there),
-            catalogue: catalogued.as_ref().ok().map(|bytes| bytes[index]),
-            apart: Apart {
-                unseen: leaving[index],
-                ..Apart::default()
-            },
-            note,
-            ..Counted::default()
-        };
-        Some(check(counted, TOLERANCE))
-    };
-    doors.iter().enumerate().filter_map(row).collect()
-}
-
 /// The comparison over all doors, of received, sent, and what the receiving sockets carried.
 fn all(
     doors: &[StorageDoor],
@@ -609,27 +577,5 @@ mod tests {
                 .iter()
                 .all(|(_, pass)| pass.is_none())
         );
-    }
-
-    #[test]
-    fn what_the_catalogue_says_is_there_is_there() {
-        // Wrong: a catalogue that lists files which no storage has, or a storage full of files that no catalogue knows, passes.
-        let stored = |there: u64| -> Reading {
-            let counters = Counters {
-                there,
-                ..Counters::default()
-            };
-            [(0, Ok(counters))].into_iter().collect()
-        };
-        let pass = |catalogued: u64, there_is: u64, leaving: u64| {
-            let checks = there(&[door("a")], &Ok(vec![catalogued]), &stored(there_is), &[leaving]);
-            checks[0].pass
-        };
-        assert_eq!(pass(1_000_000, 1_000_000, 0), Some(true));
-        assert_eq!(pass(1_000_000, 900_000, 0), Some(false));
-        assert_eq!(pass(900_000, 1_000_000, 0), Some(false));
-        assert_eq!(pass(900_000, 1_000_000, 100_000), None, "it was being deleted");
-        let unknown = there(&[door("a")], &Err("gone".to_owned()), &stored(1), &[0]);
-        assert_eq!((unknown[0].pass, unknown[0].note.as_deref()), (None, Some("gone")));
     }
 }

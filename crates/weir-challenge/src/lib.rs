@@ -36,6 +36,7 @@ mod append;
 mod assemble;
 mod audit;
 mod books;
+mod catalogued;
 pub mod clean;
 mod cleanup;
 mod clock;

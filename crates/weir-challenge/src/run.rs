@@ -17,6 +17,7 @@ use weir_plan::{Inject, Plan};
 use crate::assemble::write_report_somewhere;
 use crate::audit::{self, Keep, Sample};
 use crate::books::{Books, Subject};
+use crate::catalogued;
 use crate::clock::Clock;
 use crate::counted;
 use crate::description::RunDescription;
@@ -387,12 +388,12 @@ impl RunTask<'_> {
             .count();
         if let Some(catalog) = catalog.filter(|_| by_rules == self.plan.workloads.len()) {
             let dids = sources.files().iter().filter_map(|file| file.did.as_deref());
-            let catalogued = catalog
+            let known = catalog
                 .catalogued(dids)
                 .await
                 .map_err(|error| weir_auth::error_chain(&error));
             let stored = counted::read(&doors).await;
-            crosschecks.extend(counted::there(&doors, &catalogued, &stored, &engine.leaving()));
+            crosschecks.extend(catalogued::compare(&doors, &known, &stored, &engine.leaving()));
         }
         let audit = self.audit(std::mem::take(&mut books.samples), &sources, &doors).await;
         // What is kept for a look is at the embedded storages; nothing of a run stays at others.
