@@ -240,8 +240,11 @@ impl Measured {
         threshold::evaluate(asked, &self.figures, &self.spec, &beside)
     }
 
-    /// How even the run was.
+    /// How even the run was; workloads with times of their own change the rate on purpose.
     fn evenness(&self) -> Option<Evenness> {
+        if self.spec.workloads.iter().any(|workload| workload.hold.is_some()) {
+            return None;
+        }
         let (total, sites) = self.figures.seconds.as_ref()?;
         let sites = sites.iter().map(|(name, seconds)| (name.clone(), variation(seconds)));
         Some(Evenness::of(variation(total), sites.collect(), &self.head.planned))

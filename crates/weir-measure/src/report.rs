@@ -83,7 +83,7 @@ pub struct Report {
     /// How much the parts of the hold window differ; `null` when it is too short to be divided.
     #[serde(default)]
     pub stability: Option<Stability>,
-    /// How even the hold was, second by second; `null` where no rate is asked, or the run is longer than two hours.
+    /// How even the hold was, second by second; `null` where no rate is asked or rates change, and in runs of more than two hours.
     #[serde(default)]
     pub evenness: Option<Evenness>,
     /// Time series.

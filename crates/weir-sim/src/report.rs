@@ -97,6 +97,10 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
     if let Some(start) = plan.sim.start {
         parameters.insert("sim.start".to_owned(), start.rfc3339());
     }
+    if plan.makes_rules() {
+        let text = "submitted as transfers, in the batches of rules: no catalogue is simulated, and rule_to_ok_p95 has no threshold";
+        parameters.insert("sim.rules".to_owned(), text.to_owned());
+    }
     parameters.insert("sim.tick".to_owned(), weir_units::duration::format(plan.sim.tick));
     let ending = Ending {
         command: command.to_owned(),

@@ -1,0 +1,86 @@
+//! The challenge files that stand for real data challenges, run by rules at a scale of seconds.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+use serde_json::Value;
+use weir_tests::{run, steadily, weir_binary};
+
+/// Runs a shipped challenge with these arguments; gives the report.
+fn report_of(name: &str, arguments: &[&str]) -> Result<Value> {
+    let folder = tempfile::tempdir()?;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../challenges/{name}.toml"));
+    let outcome = steadily(|| {
+        let mut command = Command::new(weir_binary());
+        command.args(["challenge", "run"]).arg(&file).args(arguments);
+        run(command.args(["--out", "runs"]).current_dir(folder.path()))
+    })?;
+    outcome.expect_ok()?;
+    let newest = fs::read_dir(folder.path().join("runs"))?
+        .map(|entry| entry.unwrap().path())
+        .max();
+    Ok(serde_json::from_slice(&fs::read(newest.unwrap().join("report.json"))?)?)
+}
+
+/// Everything went through rules, came, and was deleted; what is assumed is said.
+fn is_whole(report: &Value) {
+    let chain = &report["chain"];
+    assert_eq!(
+        (&chain["ok"], &chain["refused"]),
+        (&chain["rules"], &0.into()),
+        "{chain}"
+    );
+    assert!(chain["rules"].as_u64().unwrap() > 50, "{chain}");
+    let deletions = &chain["deletions"];
+    assert_eq!(
+        (&deletions["done"], &deletions["late"]),
+        (&deletions["due"], &0.into()),
+        "{deletions}"
+    );
+    assert_eq!(deletions["due"], report["totals"]["finished"]);
+    assert!(
+        report["description"].as_str().unwrap().contains("Assumed: "),
+        "{}",
+        report["description"]
+    );
+}
+
+#[test]
+fn lhcb_to_the_disks() -> Result<()> {
+    // Wrong: the file asks for other rates than LHCb did, or a grid of its sites does not carry a part of them.
+    let report = report_of("dc24-lhcb", &["--scale", "0.001", "--duration", "10s"])?;
+    is_whole(&report);
+    assert_eq!(report["totals"]["asked_bps"], 111_330_000);
+    Ok(())
+}
+
+#[test]
+fn the_tier_0_exports_to_each_and_to_all() -> Result<()> {
+    // Wrong: Tier-1s are not alone, or the rate of all together is not their sum.
+    let report = report_of("dc24-t0-rerun", &["--scale", "0.0005"])?;
+    is_whole(&report);
+    let together = report["workloads"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&together["name"], &together["asked_bps"]),
+        (&"together".into(), &128_500_000.into())
+    );
+    Ok(())
+}
+
+#[test]
+fn a_week_at_a_tier_1() -> Result<()> {
+    // Wrong: a day of the schedule is left out, or two run at once.
+    let report = report_of("minidc-t1-week", &["--scale", "0.0005"])?;
+    is_whole(&report);
+    let names: Vec<&str> = report["workloads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["export", "export-again", "ingress", "egress", "checksums"]);
+    Ok(())
+}
