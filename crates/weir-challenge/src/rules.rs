@@ -128,18 +128,22 @@ impl RulesDoor {
     async fn add_rule(&self, dataset: &str, mut terms: Value) -> Result<String, InjectionError> {
         terms["dids"] = json!([{ "scope": SCOPE, "name": dataset }]);
         let answer = match self.catalog.ask(Method::POST, "/rules/", Some(terms)).await {
-            Err(InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
-                let path = format!("/dids/{SCOPE}/{dataset}/rules");
-                let rules: Vec<Value> = lines(&self.catalog.ask(Method::GET, &path, None).await?);
-                rules.into_iter().map(|rule| rule["id"].clone()).collect()
+            // Made at an earlier try whose answer was lost; a lack of quota is a conflict too.
+            Err(refused @ InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
+                return self.rule_of(dataset).await?.ok_or(refused);
             }
-            answer => {
-                let answer = answer?;
-                serde_json::from_slice::<Value>(&answer).map_err(|error| self.catalog.unreachable(error))?
-            }
+            answer => answer?,
         };
-        let first = answer.get(0).and_then(Value::as_str).map(str::to_owned);
+        let ids: Vec<String> = serde_json::from_slice(&answer).map_err(|error| self.catalog.unreachable(error))?;
+        let first = ids.into_iter().next();
         first.ok_or_else(|| self.catalog.unreachable("the answer to a rule has no id"))
+    }
+
+    /// The rule over a dataset, if there is one.
+    async fn rule_of(&self, dataset: &str) -> Result<Option<String>, InjectionError> {
+        let path = format!("/dids/{SCOPE}/{dataset}/rules");
+        let rules: Vec<Value> = lines(&self.catalog.ask(Method::GET, &path, None).await?);
+        Ok(rules.first().and_then(|rule| rule["id"].as_str()).map(str::to_owned))
     }
 
     /// A call that must be done, or have been done before.

@@ -88,7 +88,10 @@ impl<D: InjectionDoor> Engine<D> {
         }
         pending.phase = observed.phase;
         pending.record.retries = observed.retries;
-        pending.waits.clone_from(&observed.reason);
+        // A catalogue says of each file why it waits; of others the reason is that of the last attempt.
+        if pending.record.stages.is_some() && !observed.phase.is_final() {
+            pending.waits.clone_from(&observed.reason);
+        }
         let state = match observed.phase {
             Phase::Queued | Phase::Active => return,
             Phase::Finished => State::Finished,
