@@ -59,6 +59,7 @@ pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor], run: &str
                     };
                     RatedPlaces {
                         link,
+                        n_sources: sources.len(),
                         sources: sources.into(),
                     }
                 };

@@ -19,7 +19,12 @@ pub(crate) struct RatedPlaces {
     pub(crate) link: usize,
     /// Numbers of its source files; with rules those whose copies are not at the destination, the one that was free first in front.
     pub(crate) sources: VecDeque<usize>,
+    /// How many there are in all.
+    pub(crate) n_sources: usize,
 }
+
+/// One of so many source files may be kept from taking part again: the plan has a third more than take part.
+const KEPT_PART: usize = 4;
 
 /// All workloads of a plan that hold rates.
 #[derive(Debug)]
@@ -206,6 +211,7 @@ impl RatesWorkload {
                 mode: None,
                 measured: false,
                 by_rule: self.by_rules,
+                may_keep: self.links[index].1.n_sources / KEPT_PART,
                 lifetime: self.lifetime,
                 files,
             });

@@ -80,6 +80,7 @@ impl StepsDriver {
             mode: places.mode.map(Mode::as_str),
             measured: true,
             by_rule: false,
+            may_keep: 0,
             lifetime: Duration::ZERO,
             files: batch.iter().map(file).collect(),
         });

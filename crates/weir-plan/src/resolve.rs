@@ -142,7 +142,7 @@ const SOURCE_FILES: u32 = 2;
 pub(crate) const DELETION: Duration = Duration::from_secs(5);
 
 /// Different files that the source of a link holds. A file whose copy is still at the destination cannot take part, so that rules need as
-/// many as pass in the lifetime of a rule and the time until its deletion, or in the whole run if that is shorter.
+/// many as pass in the lifetime of a rule and the time until its deletion, or in the whole run if that is shorter, and a third more.
 fn source_files(spec: &RatesSpec, rate: BitRate, size: Bytes, phases: &Phases) -> u32 {
     if let Some(files) = spec.source_files {
         return files;
@@ -151,7 +151,9 @@ fn source_files(spec: &RatesSpec, rate: BitRate, size: Bytes, phases: &Phases) -
         return SOURCE_FILES;
     }
     let away = (spec.lifetime + DELETION + spec.cycle).min(phases.end());
-    let files = rate.bytes_in(away).0.div_ceil(size.0) + BACKLOG_FILES;
+    let away = rate.bytes_in(away).0.div_ceil(size.0) + BACKLOG_FILES;
+    // A quarter of all may stay at the destination until the audit.
+    let files = away + away.div_ceil(3);
     u32::try_from(files).unwrap_or(u32::MAX)
 }
 

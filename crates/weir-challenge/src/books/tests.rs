@@ -73,6 +73,7 @@ fn feed() -> Vec<u64> {
             mode: None,
             measured: false,
             by_rule: false,
+            may_keep: 0,
             lifetime: Duration::ZERO,
             files: Vec::new(),
         };

@@ -65,20 +65,26 @@ pub(super) struct Rules {
     pub(super) looks: JoinSet<Looked>,
     next_look: Duration,
     deletions: Deletions,
+    /// Source files whose copies wait for the audit, by workload and link.
+    kept: BTreeMap<(usize, usize), usize>,
     /// Rules that are being deleted.
     ends: JoinSet<Result<(), InjectionError>>,
 }
 
 impl<D: InjectionDoor> Engine<D> {
-    /// The terms of the rule for some files. If one of them is to be audited, all stay until then.
+    /// The terms of the rule for some files. If one of them is to be audited, all stay until then, unless too many of the link's source files
+    /// were kept from taking part again.
     pub(super) fn terms(&mut self, wanted: &Wanted, destination: usize) -> RuleTerms {
         let ids: Vec<u64> = wanted.files.iter().map(|file| file.id).collect();
         let size = ids
             .iter()
             .filter_map(|id| Some(self.pending.get(id)?.record.size))
             .sum();
-        let is_kept = ids.iter().any(|id| self.keep.keeps(*id)) && self.may_keep(destination, size);
+        let n_kept = self.rules.kept.entry((wanted.workload, wanted.link)).or_default();
+        let has_spare = *n_kept + ids.len() <= wanted.may_keep;
+        let is_kept = has_spare && ids.iter().any(|id| self.keep.keeps(*id)) && self.may_keep(destination, size);
         if is_kept {
+            *self.rules.kept.entry((wanted.workload, wanted.link)).or_default() += ids.len();
             self.kept[destination] += size;
             for id in ids {
                 if let Some(pending) = self.pending.get_mut(&id) {
