@@ -15,14 +15,14 @@ use weir_tests::{Run, run, steadily, wait_for, weir_binary};
 fn challenge(catalog: &str, workload: &str) -> String {
     format!(
         "name = \"chain\"\n[grid]\nname = \"chain\"\n[[grid.rse]]\nname = \"HERE\"\n[[grid.rse]]\nname = \"THERE\"\n[grid.storage]\n\
-         durability = \"cache\"\n[grid.catalog]\n{catalog}\n[phases]\nramp = \"1 s\"\nhold = \"6 s\"\n[[workload]]\nkind = \"rates\"\n\
-         file_size_min = \"500 kB\"\nfile_size_max = \"500 kB\"\nlifetime = \"3 s\"\n{workload}\nrates = [\
+         durability = \"cache\"\n[grid.catalog]\n{catalog}\n[phases]\nramp = \"1 s\"\nhold = \"9 s\"\n[[workload]]\nkind = \"rates\"\n\
+         file_size_min = \"500 kB\"\nfile_size_max = \"500 kB\"\nlifetime = \"6 s\"\n{workload}\nrates = [\
          {{ source = \"HERE\", destination = \"THERE\", rate = \"16 Mb/s\" }}, {{ source = \"THERE\", destination = \"HERE\", rate = \"8 Mb/s\" }}]\n"
     )
 }
 
-const THRESHOLDS: &str = "[[threshold]]\ntotal = true\nmetric = \"ratio\"\nmin = 0.9\n\
-    [[threshold]]\ntotal = true\nmetric = \"rule_to_ok_p95\"\nmax = \"10 s\"\n";
+const THRESHOLDS: &str = "[[threshold]]\ntotal = true\nmetric = \"failed\"\nmax = 0\n\
+    [[threshold]]\ntotal = true\nmetric = \"rule_to_ok_p95\"\nmax = \"60 s\"\n";
 
 fn newest_run(folder: &Path) -> Option<PathBuf> {
     let runs = fs::read_dir(folder.join("runs")).ok()?;
@@ -169,9 +169,9 @@ fn a_rule_that_does_not_come_says_why() -> Result<()> {
     let small = "name = \"THERE\"\nquota = \"600 kB\"\n";
     let text = challenge("", "lifetime = \"60 s\"")
         .replace("name = \"THERE\"\n", small)
-        .replace("lifetime = \"3 s\"\n", "")
+        .replace("lifetime = \"6 s\"\n", "")
         .replace("[grid.catalog]\n", "[grid.transfer]\nretries = 0\n[grid.catalog]\n")
-        .replace("hold = \"6 s\"\n", "hold = \"6 s\"\ndrain = \"2 s\"\n");
+        .replace("hold = \"9 s\"\n", "hold = \"9 s\"\ndrain = \"2 s\"\n");
     fs::write(folder.path().join("chain.toml"), text)?;
     let mut running = command(folder.path());
     let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
