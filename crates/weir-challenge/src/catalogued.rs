@@ -1,4 +1,4 @@
-//! What the catalogue says is there, beside what the storages hold.
+//! Compares the replicas that the catalogue lists with the files that the storages hold.
 
 use weir_measure::crosscheck::{Apart, Counted, TOLERANCE, check};
 use weir_measure::report::CrossCheck;
@@ -6,8 +6,8 @@ use weir_measure::report::CrossCheck;
 use crate::counted::Reading;
 use crate::storage::StorageDoor;
 
-/// Compares what the catalogue says is there with what each storage holds. `catalogued` and `leaving` are by door; what is leaving may be gone
-/// from one of the two alone.
+/// Compares the bytes of replicas in the catalogue with the bytes of files at each storage. `catalogued` and `leaving` have an entry for each
+/// door; a copy that is being deleted may be gone from one of the two alone.
 pub(crate) fn compare(
     doors: &[StorageDoor],
     catalogued: &Result<Vec<u64>, String>,

@@ -75,7 +75,7 @@ pub(crate) async fn rest(
     mut directories: Directories,
     (folder, made): (&RunFolder, &MadeFiles),
 ) -> u64 {
-    // Those that the catalogue knows go with the rules that protect them.
+    // The catalogue deletes source files that it knows, once their protecting rules have ended.
     let own = || sources.files().iter().filter(|file| file.did.is_none());
     for file in own() {
         directories.add((file.door, &doors[file.door]), &file.path);

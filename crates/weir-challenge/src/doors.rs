@@ -23,7 +23,7 @@ pub(crate) struct Doors {
 /// Scope of tokens for a transfer service, as Rucio asks for it.
 const TRANSFER_SCOPE: &str = "fts";
 
-/// Scope of tokens for a catalogue, which knows its users by the subject: one that opens nothing else at that audience.
+/// Scope of tokens for a catalogue. The catalogue identifies users by the subject of the token; the scope gives no right there.
 const CATALOG_SCOPE: &str = "fts";
 
 /// Makes the doors of the storages that are not a grid's own, for what the run of this name left there.

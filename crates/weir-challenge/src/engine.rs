@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use weir_measure::chain::RuleEnd;
 use weir_measure::files::{FileRow, Happened};
 use weir_measure::{Failure, State};
 use weir_units::Bytes;
@@ -356,10 +357,11 @@ impl<D: InjectionDoor> Engine<D> {
                     "submission of {} transfers failed: {message}",
                     submitted.ids.len()
                 ));
-                if submitted.rule.is_some() {
-                    self.rule_refused((&submitted.ids, submitted.at), &message);
-                }
                 let stopped = self.stop.is_cancelled() && error.is_temporary();
+                if submitted.rule.is_some() {
+                    let end = if stopped { RuleEnd::Cancelled } else { RuleEnd::Refused };
+                    self.rule_not_made((&submitted.ids, submitted.at), end, &message);
+                }
                 let state = match (&error, stopped) {
                     (_, false) => State::Failed,
                     // A service whose answer was lost may have taken them.

@@ -96,7 +96,7 @@ struct Reason {
     party: Option<String>,
 }
 
-/// What a file carries so that answers find their transfer: ours the number, the catalogue's the id of its request.
+/// Metadata of a file, which answers repeat: the number of a transfer of the run, or the id of a request of the catalogue.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Metadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ impl FtsDoor {
         &self.service.url
     }
 
-    /// What the service says about the transfers of these jobs that the catalogue submitted, by the ids of their requests.
+    /// Asks for the transfers of jobs that the catalogue submitted; gives their states by the ids of the requests.
     pub(crate) async fn requests(&self, jobs: &[&str]) -> Result<HashMap<String, Observed>, InjectionError> {
         let known = match (self.jobs(jobs).await, jobs) {
             (Err(InjectionError::Refused { status, .. }), [_]) if status == StatusCode::NOT_FOUND => Vec::new(),

@@ -8,7 +8,8 @@
 //! Invariants:
 //! - Every transfer that was submitted is in `transfers.csv` once, with how it ended.
 //! - Nothing here waits for a service without a limit; an interruption is heard within a tick of the loop.
-//! - Tokens are of least privilege: a source's may only read, a destination's may only write below the run's directory.
+//! - Tokens are of least privilege: a source's may only read, a destination's may only write below the run's directory. Files of rules lie below
+//!   `/weir-challenge`, where the catalogue puts them; tokens for them reach that directory and no other.
 //! - What a run leaves behind is its run folder, and nothing at any storage.
 //! - Deliberately absent: arithmetic of its own, presentation.
 //!

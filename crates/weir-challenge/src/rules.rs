@@ -1,7 +1,7 @@
 //! The Rucio REST API as an injection door: a batch becomes a dataset of its files and a replication rule over it.
 //!
-//! The door knows the rules that it made until their last file has ended. What it tells of a file comes from three places: the state of its
-//! lock, its request, which the catalogue keeps after its end, and the transfer service that carried it out, if that is the run's own.
+//! The door keeps each rule that it made until the last file of the rule has ended. The state of a file is put together from three answers: the
+//! state of its lock, its request (the catalogue keeps a history of requests), and the transfer service, if the run's own carried it out.
 
 mod answers;
 mod places;
@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use weir_world::{ErrorClass, Party};
 
@@ -142,8 +143,13 @@ impl RulesDoor {
     /// The rule over a dataset, if there is one.
     async fn rule_of(&self, dataset: &str) -> Result<Option<String>, InjectionError> {
         let path = format!("/dids/{SCOPE}/{dataset}/rules");
-        let rules: Vec<Value> = lines(&self.catalog.ask(Method::GET, &path, None).await?);
+        let rules: Vec<Value> = self.rows(&self.catalog.ask(Method::GET, &path, None).await?)?;
         Ok(rules.first().and_then(|rule| rule["id"].as_str()).map(str::to_owned))
+    }
+
+    /// The rows of a listing.
+    fn rows<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<Vec<T>, InjectionError> {
+        lines(answer).map_err(|error| self.catalog.unreachable(error))
     }
 
     /// A call that must be done, or have been done before.
@@ -188,7 +194,7 @@ impl RulesDoor {
         let path = format!("/rules/{rule}/locks");
         let locks = match self.catalog.ask(Method::GET, &path, None).await {
             Err(InjectionError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => None,
-            answer => Some(lines::<Lock>(&answer?)),
+            answer => Some(self.rows::<Lock>(&answer?)?),
         };
         let is_there = locks.is_some();
         let locks = locks.unwrap_or_default().into_iter();
@@ -304,7 +310,7 @@ impl RulesDoor {
         for dids in dids.chunks(COPIES_PER_LOOK) {
             let content = json!({ "dids": dids });
             let answer = self.catalog.ask(Method::POST, "/replicas/list", Some(content)).await?;
-            for row in lines::<Value>(&answer) {
+            for row in self.rows::<Value>(&answer)? {
                 let size = row["bytes"].as_u64().unwrap_or_default();
                 for (door, sum) in self.doors.iter().zip(&mut bytes) {
                     if !row["rses"][&door.name].is_null() {
@@ -331,17 +337,12 @@ impl RulesDoor {
                     .collect();
                 let content = json!({ "dids": dids, "rse_expression": rse, "all_states": true });
                 let answer = self.catalog.ask(Method::POST, "/replicas/list", Some(content)).await?;
-                left.extend(
-                    lines::<Value>(&answer)
-                        .iter()
-                        .filter(|row| !row["rses"][rse].is_null())
-                        .filter_map(|row| {
-                            Some(RuleCopy {
-                                destination,
-                                did: row["name"].as_str()?.to_owned(),
-                            })
-                        }),
-                );
+                let rows: Vec<Value> = self.rows(&answer)?;
+                let there = rows.iter().filter(|row| !row["rses"][rse].is_null());
+                left.extend(there.filter_map(|row| {
+                    let did = row["name"].as_str()?.to_owned();
+                    Some(RuleCopy { destination, did })
+                }));
             }
         }
         Ok(left)

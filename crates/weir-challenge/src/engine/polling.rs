@@ -5,7 +5,7 @@ use weir_measure::State;
 use super::{Engine, JOBS_PER_POLL, Polled};
 use crate::injection::{InjectionDoor, JobId, JobState, Observed, Phase};
 
-/// Requests per round of polling; what is not asked for in one round is in the next.
+/// Limit of requests in one round of polling. The next round takes the jobs behind them.
 const POLLS_PER_ROUND: usize = 40;
 
 /// Polls under way at once.

@@ -1,6 +1,7 @@
-//! The rules of a run: what was asked for and came, and the end of the copies, which the catalogue deletes.
+//! Rules of a run: the account of each rule and its files, and the deletion of copies by the catalogue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -14,7 +15,7 @@ use crate::record::{Record, Wanted};
 /// How often the catalogue is asked which copies are still there.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Copies that are asked for in one round; what is not asked for in one round is in the next.
+/// Limit of copies in one round of questions. The next round goes on behind the last copy of this one.
 const COPIES_PER_ROUND: usize = 5_000;
 
 /// Attempts to delete rules at the end of a run.
@@ -64,6 +65,8 @@ pub(super) struct Rules {
     pub(super) freed: Vec<Freed>,
     pub(super) looks: JoinSet<Looked>,
     next_look: Duration,
+    /// The last copy of a round that did not reach all.
+    looked_to: Option<(Duration, u64)>,
     deletions: Deletions,
     /// Source files whose copies wait for the audit, by workload and link.
     kept: BTreeMap<(usize, usize), usize>,
@@ -80,11 +83,12 @@ impl<D: InjectionDoor> Engine<D> {
             .iter()
             .filter_map(|id| Some(self.pending.get(id)?.record.size))
             .sum();
-        let n_kept = self.rules.kept.entry((wanted.workload, wanted.link)).or_default();
-        let has_spare = *n_kept + ids.len() <= wanted.may_keep;
+        let link = (wanted.workload, wanted.link);
+        let n_kept = self.rules.kept.get(&link).copied().unwrap_or_default() + ids.len();
+        let has_spare = n_kept <= wanted.may_keep;
         let is_kept = has_spare && ids.iter().any(|id| self.keep.keeps(*id)) && self.may_keep(destination, size);
         if is_kept {
-            *self.rules.kept.entry((wanted.workload, wanted.link)).or_default() += ids.len();
+            self.rules.kept.insert(link, n_kept);
             self.kept[destination] += size;
             for id in ids {
                 if let Some(pending) = self.pending.get_mut(&id) {
@@ -110,11 +114,11 @@ impl<D: InjectionDoor> Engine<D> {
         self.rules.open.insert(rule.clone(), OpenRule { row, n_left });
     }
 
-    /// The catalogue did not make a rule, or did not say that it did.
-    pub(super) fn rule_refused(&mut self, (ids, at): (&[u64], Duration), reason: &str) {
+    /// The catalogue did not make a rule, or did not say that it did before the run stopped.
+    pub(super) fn rule_not_made(&mut self, (ids, at): (&[u64], Duration), end: RuleEnd, reason: &str) {
         let Some(row) = self.rule_row(ids, at) else { return };
         self.rules.ended.push(RuleRow {
-            end: RuleEnd::Refused,
+            end,
             reason: reason.to_owned(),
             ..row
         });
@@ -226,7 +230,10 @@ impl<D: InjectionDoor> Engine<D> {
         self.rules.next_look = now + LOOK;
         self.rules.alive.retain(|_, due| *due > now);
         let rules = &mut self.rules;
-        let due = rules.leaving.range_mut(..=(now, u64::MAX)).take(COPIES_PER_ROUND);
+        // Copies that an RSE never deletes must not keep the others from being asked for.
+        let from = rules.looked_to.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let to = Bound::Included((now, u64::MAX));
+        let due = rules.leaving.range_mut((from, to)).take(COPIES_PER_ROUND);
         let mut asked: Vec<((Duration, u64), RuleCopy)> = Vec::new();
         for (key, leaving) in due {
             if leaving.is_delivered && !leaving.is_due {
@@ -234,6 +241,9 @@ impl<D: InjectionDoor> Engine<D> {
                 rules.deletions.due();
             }
             asked.push((*key, leaving.copy.clone()));
+        }
+        if asked.len() == COPIES_PER_ROUND {
+            rules.looked_to = asked.last().map(|(key, _)| *key);
         }
         if asked.is_empty() {
             return;
@@ -286,7 +296,7 @@ impl<D: InjectionDoor> Engine<D> {
         self.rules.leaving = leaving
             .map(|((due, id), leaving)| ((due.min(now), id), leaving))
             .collect();
-        self.rules.next_look = now;
+        (self.rules.next_look, self.rules.looked_to) = (now, None);
         // Copies stay at all doors of the embedded grid, or at none of them.
         if (0..self.doors.len()).any(stays) {
             return;
@@ -327,7 +337,7 @@ impl<D: InjectionDoor> Engine<D> {
         bytes
     }
 
-    /// What became of copies after the end of their rules.
+    /// Deletions that the catalogue owed, and those that it has done.
     pub(crate) fn deletions(&self) -> &Deletions {
         &self.rules.deletions
     }
@@ -344,5 +354,46 @@ async fn cancel_patiently<D: InjectionDoor>(door: &D, rules: &[JobId]) -> Result
             }
             outcome => return outcome,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+    use crate::engine::tests::{Setting, setting, until};
+
+    #[tokio::test]
+    async fn copies_that_stay_keep_no_other_from_being_asked_for() {
+        // Wrong: an RSE that deletes nothing fills every round, and files elsewhere never take part again.
+        let Setting {
+            mut engine, service, ..
+        } = setting();
+        for number in 0..=COPIES_PER_ROUND {
+            let copy = RuleCopy {
+                destination: 1,
+                did: format!("d{number}"),
+            };
+            if number < COPIES_PER_ROUND {
+                service.there.lock().unwrap().insert(copy.clone());
+            }
+            let freed = Freed {
+                workload: 0,
+                link: 0,
+                source: number,
+            };
+            let leaving = Leaving {
+                copy,
+                freed,
+                path: String::new(),
+                size: 1,
+                is_delivered: false,
+                is_due: false,
+            };
+            engine.rules.leaving.insert((Duration::ZERO, number as u64), leaving);
+        }
+        let wait = until(&mut engine, |engine| !engine.rules.freed.is_empty());
+        tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap();
+        assert_eq!(engine.take_freed()[0].source, COPIES_PER_ROUND);
     }
 }

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_measure::chain::RuleEnd;
 use weir_world::{ErrorClass, Party};
 
 use super::*;
@@ -28,7 +27,7 @@ pub(crate) struct Scripted {
     usual: Phase,
     taken: std::sync::atomic::AtomicUsize,
     /// Copies that the catalogue still knows.
-    there: Mutex<BTreeSet<RuleCopy>>,
+    pub(super) there: Mutex<BTreeSet<RuleCopy>>,
 }
 
 /// The fate of a job.
@@ -150,15 +149,15 @@ pub(crate) fn door(name: &str) -> StorageDoor {
     }
 }
 
-struct Setting {
-    engine: Engine<Scripted>,
-    service: Arc<Scripted>,
+pub(super) struct Setting {
+    pub(super) engine: Engine<Scripted>,
+    pub(super) service: Arc<Scripted>,
     stop: CancellationToken,
     _folder: tempfile::TempDir,
 }
 
 /// One link from A to B, one source file of 100 bytes, a door of 1000 bytes.
-fn setting() -> Setting {
+pub(super) fn setting() -> Setting {
     let directory = tempfile::tempdir().unwrap();
     let doors = Arc::new(vec![door("a"), door("b")]);
     let mut sources = Sources::default();
@@ -214,7 +213,7 @@ fn ended(engine: &Engine<Scripted>, state: State) -> usize {
 }
 
 /// Turns the engine until the condition holds; the test's own time limit ends one that never does.
-async fn until(engine: &mut Engine<Scripted>, condition: impl Fn(&Engine<Scripted>) -> bool) {
+pub(super) async fn until(engine: &mut Engine<Scripted>, condition: impl Fn(&Engine<Scripted>) -> bool) {
     while !condition(engine) {
         engine.turn();
         engine.poll();

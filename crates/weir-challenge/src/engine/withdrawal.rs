@@ -99,7 +99,7 @@ impl<D: InjectionDoor> Engine<D> {
             return failure.in_its_copy();
         }
         let link = match of {
-            // What the catalogue says of the file itself is nearer than what holds its link back.
+            // The catalogue's reason is about this file; the transfer service's is about the whole link.
             Some(waiting) if !waiting.why.is_empty() => return failure.held_back(&waiting.why, None),
             of => of.map(|waiting| waiting.link),
         };

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 
 use crate::injection::{Observed, Passages, Phase};
 
-/// Reads JSON lines; what is none is left out.
-pub(super) fn lines<T: DeserializeOwned>(answer: &[u8]) -> Vec<T> {
-    let lines = answer.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+/// Reads JSON lines. A line that is none is an error: a listing that breaks off must not pass for a shorter one.
+pub(super) fn lines<T: DeserializeOwned>(answer: &[u8]) -> Result<Vec<T>, serde_json::Error> {
+    let lines = answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(serde_json::from_slice).collect()
 }
 
 /// The lock of a file.
@@ -158,6 +158,15 @@ mod tests {
         let observed = own.observed(7, None);
         assert_eq!(observed.passages.unwrap().requested, Some(at(1_795_259_497_123)));
         assert_eq!(observed.started, Some(at(1_795_259_498_000)));
+    }
+
+    #[test]
+    fn a_listing_that_breaks_off_is_an_error() {
+        // Wrong: copies that a broken answer does not name pass for deleted.
+        let read = |text: &str| lines::<serde_json::Value>(text.as_bytes()).map(|rows| rows.len()).ok();
+        assert_eq!(read("{\"name\": 1}\n{\"name\": 2}\n"), Some(2));
+        assert_eq!(read(""), Some(0));
+        assert_eq!(read("{\"name\": 1}\n{\"na"), None);
     }
 
     #[test]
