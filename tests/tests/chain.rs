@@ -53,6 +53,12 @@ fn rules_bring_files_and_the_catalogue_deletes_them() -> Result<()> {
     // Wrong: a challenge that claims to test the chain goes round the catalogue, or deletes by itself.
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("chain.toml"), challenge("", "") + THRESHOLDS)?;
+    let mut check = Command::new(weir_binary());
+    let checked = run(check
+        .args(["challenge", "check", "chain.toml"])
+        .current_dir(folder.path()))?
+    .expect_ok()?;
+    assert!(checked.stdout.contains("2 thresholds"), "{}", checked.stdout);
     let outcome = steadily(|| run(command(folder.path()).args(["--audit", "20%"])))?.expect_ok()?;
     assert!(outcome.stdout.contains("rule to OK took"), "{}", outcome.stdout);
     let report = report(folder.path());

@@ -343,12 +343,15 @@ const NAMED_MAX: usize = 5;
 
 fn notes(plan: &Plan, summary: &PlanSummary) -> Vec<String> {
     let mut notes = Vec::new();
+    let full = if plan.makes_rules() {
+        "transfers of rules will fail for want of space"
+    } else {
+        "injection will wait for space"
+    };
     let too_small: Vec<_> = summary.rses.iter().filter(|need| !need.fits).collect();
     for need in too_small.iter().take(NAMED_MAX) {
         let (rse, space, quota) = (&need.rse, need.space(), need.quota.unwrap_or_default());
-        notes.push(format!(
-            "{rse} needs {space:.1} and may hold {quota:.1}: injection will wait for space"
-        ));
+        notes.push(format!("{rse} needs {space:.1} and may hold {quota:.1}: {full}"));
     }
     if let Some(others) = too_small.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
         notes.push(format!("so it is with {others} more RSEs, which the plan lists"));

@@ -284,6 +284,12 @@ fn rules_need_a_catalogue_and_files_for_a_lifetime() {
     assert!(made.makes_rules());
     let kept = self::plan(&made.resolved, &Overrides::default());
     assert_eq!(of(&kept), of(&made));
+    let small = with_catalog(&rates(size)).replace("name = \"B\"", "name = \"B\"\nquota = \"1 MB\"");
+    let notes = self::plan(&small, &Overrides::default()).summary().notes;
+    assert!(
+        notes[0].ends_with("transfers of rules will fail for want of space"),
+        "{notes:?}"
+    );
     let past = self::plan(&with_catalog(&rates("inject = \"transfers\"\n")), &Overrides::default());
     assert_eq!(of(&past), (Inject::Transfers, 2));
     let without = problems(&with(&rates("inject = \"rules\"\n")));
