@@ -186,6 +186,7 @@ fn a_reader_that_stops_costs_little() {
         .collect();
     let each = scene.cost(&json!(files), READERS / 3);
     assert!(dataset <= EACH, "{dataset} bytes");
-    // The allocator keeps what the bodies of 900 kB took while they were parsed, between what is in use.
-    assert!(each <= 3 * EACH, "{each} bytes");
+    // The allocator keeps most of what the bodies of 900 kB took while they were parsed, as free pieces between
+    // what is in use: 530 to 900 kB were measured for the same program. Held whole, an answer took 6,679 kB.
+    assert!(each <= 6 * EACH, "{each} bytes");
 }
