@@ -164,11 +164,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use std::os::unix::fs::PermissionsExt as _;
 
+    use weir_database::{Database, Session, values};
+
     use super::*;
-    use crate::{
-        database::{Database, Session, values},
-        schema::MIGRATIONS,
-    };
+    use crate::schema::MIGRATIONS;
 
     fn noting(value: &'static str) -> impl Fn(&mut dyn Session) -> Result<u64, StoreError> + Send + 'static {
         move |session| {

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
+use weir_database::{Database, Session};
 use weir_rules::ids::RuleId;
 use weir_service::time::Millis;
 use weir_store::StoreError;
@@ -12,7 +13,6 @@ use weir_store::StoreError;
 use crate::{
     accounts::limits::add_up as add_up_usage,
     clock::Clock,
-    database::{Database, Session},
     dids::ending,
     rules::{self, evaluate, evaluate::Progress, repair},
 };

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::Session;
 use weir_model::catalog::{RequestState, RuleState};
 use weir_service::metrics::{Kind, Page};
 use weir_store::StoreError;
-
-use crate::database::Session;
 
 const DELETIONS: &str = "weir_catalog_deletions";
 

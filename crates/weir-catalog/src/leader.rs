@@ -11,6 +11,7 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+use weir_database::{Database, Leadership};
 use weir_events::Subscription;
 use weir_http::Client;
 use weir_store::{StoreError, Term, postgres::TERM};
@@ -19,7 +20,6 @@ use crate::{
     clock::Clock,
     config::CatalogConfig,
     credentials::Credentials,
-    database::{Database, Leadership},
     evaluator::{self, Wakes},
     reaper::Reaper,
     requests::uid::Tag,

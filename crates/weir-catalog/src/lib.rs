@@ -1,9 +1,8 @@
 //! The catalogue of files: their replicas, their owners, and the rules that hold them.
 //!
-//! Its truth is in a database, SQLite or PostgreSQL; memory is bounded by the work in hand. `weir-rules` decides about rules.
+//! Its truth is in a database, SQLite or PostgreSQL ([`weir_database`]); memory is bounded by the work in hand. `weir-rules` decides about rules.
 //!
 //! - [`backup`]: copies of the database.
-//! - [`database`]: one way to both databases.
 //! - [`accounts`]: accounts, identities, sessions, scopes.
 //! - [`dids`]: files, datasets and containers, and what is in them.
 //! - [`logins`]: tokens and certificates as logins.
@@ -29,7 +28,6 @@ pub mod backup;
 mod clock;
 mod config;
 pub mod credentials;
-pub mod database;
 pub mod dids;
 pub mod door;
 mod evaluator;

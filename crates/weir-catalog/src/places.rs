@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_database::{Row, Session, Value, values};
 use weir_model::catalog::LockState;
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
@@ -13,10 +14,7 @@ use weir_units::Timestamp;
 
 use weir_service::time::Millis;
 
-use crate::{
-    database::{Row, Session, Value, values},
-    rses::rse_id,
-};
+use crate::rses::rse_id;
 
 /// A file at an RSE.
 pub type At = (DidId, RseId);

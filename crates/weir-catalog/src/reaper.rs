@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use tokio::{task::JoinSet, time::Instant};
+use weir_database::{Database, Session};
 use weir_executor::{
     Change, Credential, Namespace, Obstacle,
     surl::{Surl, SurlError},
@@ -25,7 +26,6 @@ use weir_units::Bytes;
 use crate::{
     config::DeletionConfig,
     credentials::Credentials,
-    database::{Database, Session},
     paths, pfn,
     replicas::deletion::{self, Marked},
     requests::slice::Site,

@@ -21,6 +21,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 use weir_auth::{Secret, client::TokenError, x509::X509Error};
+use weir_database::{Database, Session};
 use weir_events::{SinkError, Subscription};
 use weir_http::{
     Client, ClientConfig, ConnectionInfo, Identity as TlsIdentity, Reloadable, RunningServer, ServerLimits, ServerTls,
@@ -46,7 +47,6 @@ use crate::{
     },
     config::{CatalogConfig, RootConfig},
     credentials::Credentials,
-    database::{Database, Session},
     door,
     evaluator::Wakes,
     figures,

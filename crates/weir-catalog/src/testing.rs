@@ -1,10 +1,10 @@
 //! Helpers for tests of several modules.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+use weir_database::{Database, Work};
 use weir_service::time::Millis;
 
 use crate::{
-    database::{Database, Work},
     refusal::{Class, Refusal},
     rses::protocols::{Endpoint, Priorities, Protocol},
 };

@@ -15,12 +15,12 @@ use weir_catalog::{
         self,
         identities::{self, Identity, PasswordHash},
     },
-    database::{Database, Session},
     door,
     logins::Logins,
     requests::uid::Tag,
     schema,
 };
+use weir_database::{Database, Session};
 use weir_model::catalog::{AccountType, IdentityType};
 use weir_store::postgres::testing::{Server, wanted};
 

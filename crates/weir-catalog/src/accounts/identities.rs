@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use aws_lc_rs::{constant_time, pbkdf2, rand};
 use weir_auth::Secret;
+use weir_database::{Row, Session, values};
 use weir_model::catalog::{AccountName, IdentityType};
 use weir_store::StoreError;
 
@@ -11,7 +12,6 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts,
-    database::{Row, Session, values},
     refusal::{Class, Refusal},
 };
 

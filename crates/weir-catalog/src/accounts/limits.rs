@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::{Session, values};
 use weir_model::catalog::AccountName;
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
-use crate::{
-    database::{Session, values},
-    rses::rse_id,
-};
+use crate::rses::rse_id;
 
 /// Sets the bytes that the rules of an account may hold at an RSE.
 pub fn set(session: &mut dyn Session, account: &AccountName, rse: RseId, bytes: u64) -> Result<(), StoreError> {
@@ -48,7 +46,7 @@ pub fn usage(session: &mut dyn Session, account: &AccountName) -> Result<BTreeMa
         SELECT rse_id, bytes, files FROM account_usage WHERE account = $1
         UNION ALL SELECT rse_id, bytes, files FROM usage_changes WHERE account = $1) AS u GROUP BY rse_id";
     let rows = session.query(text, &values![account.as_str()])?;
-    let usage = |row: &crate::database::Row| {
+    let usage = |row: &weir_database::Row| {
         let (bytes, files) = (row.size(1)?, row.size(2)?);
         Ok((rse_id(row, 0)?, Usage { bytes, files }))
     };

@@ -5,15 +5,13 @@ pub mod limits;
 pub mod scopes;
 pub mod sessions;
 
+use weir_database::{Row, Session, values};
 use weir_model::catalog::{AccountName, AccountStatus, AccountType};
 use weir_store::StoreError;
 
 use weir_service::time::Millis;
 
-use crate::{
-    database::{Row, Session, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// An account as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Scopes: namespaces of DIDs, each of which belongs to an account.
 
+use weir_database::{Session, values};
 use weir_model::catalog::{AccountName, Scope};
 use weir_store::StoreError;
 
@@ -7,7 +8,6 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts,
-    database::{Session, values},
     refusal::{Class, Refusal},
 };
 

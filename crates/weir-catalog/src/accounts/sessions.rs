@@ -2,12 +2,11 @@
 
 use aws_lc_rs::{digest, rand};
 use weir_auth::Secret;
+use weir_database::{Session, values};
 use weir_model::catalog::AccountName;
 use weir_store::StoreError;
 
 use weir_service::time::Millis;
-
-use crate::database::{Session, values};
 
 /// How long a token is good (Rucio's default).
 pub const LIFETIME: Millis = 3_600_000;

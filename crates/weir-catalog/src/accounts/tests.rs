@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use weir_auth::Secret;
+use weir_database::{Database, on_both};
 use weir_model::catalog::IdentityType;
 
 use super::{
@@ -8,7 +9,6 @@ use super::{
     *,
 };
 use crate::{
-    database::{Database, testing::on_both},
     schema::MIGRATIONS,
     testing::{NOW, attempt},
 };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use weir_database::{Session, values};
 use weir_model::catalog::{Did, DidType};
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
@@ -9,10 +10,7 @@ use weir_store::StoreError;
 use super::{COLUMNS, Known, get_locked, known, missing};
 use weir_service::time::Millis;
 
-use crate::{
-    database::{Session, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// Attaches DIDs to a collection; all or none. DIDs that are in it already are refused, unless `ignore_duplicates` is set.
 ///

@@ -1,13 +1,11 @@
 //! The end of DIDs: their rules end, then their content is let go, and their names are not given again.
 
+use weir_database::{Session, values};
 use weir_rules::ids::DidId;
 use weir_service::time::Millis;
 use weir_store::StoreError;
 
-use crate::{
-    database::{Session, values},
-    rules::{PART, evaluate},
-};
+use crate::rules::{PART, evaluate};
 
 /// DIDs whose end has come, at most `limit`. A DID that a locked rule holds, and a file that is in a collection, stay.
 ///

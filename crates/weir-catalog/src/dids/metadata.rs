@@ -1,15 +1,13 @@
 //! Metadata of DIDs: the columns that Rucio has for all of them, and any other keys.
 
 use serde_json::{Map, Value, json};
+use weir_database::{Session, values};
 use weir_model::catalog::{Did, DidType};
 use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use super::{Known, get_locked};
-use crate::{
-    database::{Session, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// Columns of Rucio's table that clients set. All other keys are a client's own.
 pub const COLUMNS: [&str; 22] = [

@@ -6,6 +6,7 @@ pub mod metadata;
 
 use std::collections::HashMap;
 
+use weir_database::{Row, Session, values};
 use weir_model::catalog::{AccountName, Did, DidName, DidType, Scope};
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
@@ -14,7 +15,6 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts::scopes,
-    database::{Row, Session, values},
     refusal::{Class, Refusal},
 };
 
@@ -199,7 +199,7 @@ pub fn in_order(session: &mut dyn Session, ids: &[DidId]) -> Result<Vec<Known>, 
 }
 
 /// DIDs as values of a statement.
-pub(crate) fn numbers(all: &[DidId]) -> Vec<Vec<crate::database::Value>> {
+pub(crate) fn numbers(all: &[DidId]) -> Vec<Vec<weir_database::Value>> {
     all.iter().map(|one| values![one.0].to_vec()).collect()
 }
 

@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+use weir_database::{Database, Work, on_both};
 use weir_model::catalog::AccountType;
 
 use super::{content::*, *};
 use crate::{
     accounts,
-    database::{Database, Work, testing::on_both},
     schema::MIGRATIONS,
     testing::{NOW, attempt},
 };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use axum::extract::{Path, Query};
 use serde_json::{Value, json};
 use weir_auth::Secret;
+use weir_database::Session;
 use weir_model::{
     RseName,
     catalog::{AccountName, AccountStatus, AccountType, IdentityType, Scope},
@@ -25,7 +26,6 @@ use crate::{
         identities::{self, Identity, PasswordHash},
         limits, scopes,
     },
-    database::Session,
     permissions::Operation,
     refusal::{Class, Refusal},
     rses,

@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use serde_json::{Value, json};
+use weir_database::Session;
 use weir_model::catalog::{LockState, ReplicaState, RuleState};
 use weir_service::time;
 use weir_store::StoreError;
@@ -12,7 +13,6 @@ use super::{
     caller::Caller,
 };
 use crate::{
-    database::Session,
     dids, replicas,
     requests::listing::{self, Shown},
     rses,

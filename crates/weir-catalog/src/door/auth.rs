@@ -6,6 +6,7 @@ use axum::extract::Request;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use weir_auth::Secret;
+use weir_database::Session;
 use weir_model::catalog::{AccountName, IdentityType};
 
 use super::{
@@ -19,7 +20,6 @@ use crate::{
         identities::{self, PasswordHash},
         sessions::{self, LIFETIME},
     },
-    database::Session,
     refusal::{Class, Refusal},
 };
 

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::UNIX_EPOCH};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use weir_database::Session;
 use weir_model::catalog::{AccountName, IdentityType};
 
 use super::{Door, answer::Failure, identity};
 use crate::{
     accounts,
     accounts::sessions::{self, Bearer},
-    database::Session,
     logins,
     permissions::{self, Asker, Operation},
     refusal::{Class, Refusal},

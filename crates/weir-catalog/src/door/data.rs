@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use weir_database::Session;
 use weir_model::{
     RseName,
     catalog::{Did, DidName, Scope},
@@ -13,7 +14,6 @@ use weir_store::StoreError;
 use super::{answer::Failure, body::Object, caller::Caller};
 use crate::{
     accounts::scopes,
-    database::Session,
     paths,
     permissions::Operation,
     pfn,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{Path, Query};
 use serde_json::{Value, json};
+use weir_database::Session;
 use weir_model::catalog::{AccountName, Did, DidType};
 use weir_service::time::{self, Millis};
 use weir_store::StoreError;
@@ -17,7 +18,6 @@ use super::{
     listing::listed,
 };
 use crate::{
-    database::Session,
     dids::{self, Known, New, content},
     permissions::Operation,
     refusal::{Class, Refusal},

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use weir_database::Session;
 use weir_model::catalog::{AccountName, IdentityType};
 
 use super::{Door, answer::Failure};
 use crate::{
     accounts::identities,
-    database::Session,
     refusal::{Class, Refusal},
 };
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::stream;
+use weir_database::Session;
 use weir_model::catalog::Did;
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
@@ -12,10 +13,7 @@ use super::{
     answer::{Answer, streamed},
     pages::{FIRST, PageSize},
 };
-use crate::{
-    database::Session,
-    dids::{self, Known},
-};
+use crate::dids::{self, Known};
 
 /// Numbers that are read together: 80 kB, which a reader that stops keeps. A container has to be walked through for each.
 const BATCH: usize = 10_000;

@@ -9,6 +9,7 @@ use futures_util::stream;
 use http::{HeaderMap, header};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::Value;
+use weir_database::Session;
 use weir_model::catalog::{Did, DidType, ReplicaState, RseType};
 use weir_rules::ids::{DidId, RseId};
 use weir_service::time::{self, Millis};
@@ -24,7 +25,6 @@ use super::{
     pages::{PackedIds, PageSize, Place},
 };
 use crate::{
-    database::Session,
     dids::{self, Known, content},
     paths,
     refusal::{Class, Refusal},

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use axum::extract::{Path, Query};
 use futures_util::stream;
 use serde_json::json;
+use weir_database::Session;
 use weir_model::catalog::DidType;
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
@@ -19,7 +20,6 @@ use super::{
     rses,
 };
 use crate::{
-    database::Session,
     dids,
     refusal::Refusal,
     rules::datasets::{self, DatasetLock},

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{Path, Query};
 use serde_json::{Map, Value};
+use weir_database::Session;
 use weir_model::catalog::Did;
 use weir_service::time;
 
@@ -15,7 +16,6 @@ use super::{
     data::{did, did_of, may_change},
 };
 use crate::{
-    database::Session,
     dids::{self, Known, metadata},
     permissions::Operation,
     refusal::{Class, Refusal},

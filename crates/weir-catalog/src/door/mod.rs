@@ -34,8 +34,9 @@ use axum::{
 use tokio::sync::{Notify, Semaphore};
 use weir_auth::Secret;
 
-use crate::{database::Database, logins::Logins, requests::uid::Tag, transfers::Shown};
+use crate::{logins::Logins, requests::uid::Tag, transfers::Shown};
 use answer::{Failure, json_answer};
+use weir_database::Database;
 
 /// The version of Rucio that clients are told: they behave as to a server of theirs.
 pub const RUCIO_VERSION: &str = "41.5.1";

@@ -5,12 +5,12 @@ use std::{
     hash::{BuildHasher as _, RandomState},
 };
 
+use weir_database::{Session, values};
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
 use super::{answer::Failure, body::Object};
 use crate::{
-    database::{Session, values},
     refusal::{Class, Refusal},
     replicas::Replica,
     rses::rse_id,
@@ -83,7 +83,7 @@ impl Near {
         let text = "SELECT d.source, min(d.distance) FROM distances d JOIN rse_attributes a ON a.rse_id = d.destination
             WHERE a.key = 'site' AND a.value = $1 GROUP BY d.source";
         let rows = session.query(text, &values![site.as_str()])?;
-        let distance = |row: &crate::database::Row| Ok((rse_id(row, 0)?, row.size(1)? as u32));
+        let distance = |row: &weir_database::Row| Ok((rse_id(row, 0)?, row.size(1)? as u32));
         let distances = rows.iter().map(distance).collect::<Result<_, StoreError>>()?;
         Ok(Self { local, distances })
     }

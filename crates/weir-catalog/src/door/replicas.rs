@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, Query};
 use serde_json::{Map, Value, json};
+use weir_database::Session;
 use weir_model::catalog::{Did, ReplicaState};
 use weir_service::time;
 
@@ -16,7 +17,6 @@ use super::{
     rses,
 };
 use crate::{
-    database::Session,
     dids::{self, content},
     paths,
     permissions::Operation,

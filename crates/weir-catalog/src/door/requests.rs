@@ -8,6 +8,7 @@ use std::{
 use axum::extract::{Path, Query};
 use futures_util::stream;
 use serde_json::{Value, json};
+use weir_database::Session;
 use weir_model::catalog::RequestState;
 use weir_rules::ids::{RequestId, RseId};
 use weir_store::StoreError;
@@ -21,7 +22,6 @@ use super::{
     rses as names,
 };
 use crate::{
-    database::Session,
     dids,
     refusal::{Class, Refusal},
     requests::listing::{self, Shown},

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use aws_lc_rs::rand;
 use axum::extract::{Path, Query};
 use serde_json::{Map, Value, json};
+use weir_database::Session;
 use weir_model::{RseName, catalog::RseType};
 use weir_rules::ids::RseId;
 use weir_service::time;
@@ -18,7 +19,6 @@ use super::{
     caller::Caller,
 };
 use crate::{
-    database::Session,
     permissions::Operation,
     refusal::{Class, Refusal},
     rses::{

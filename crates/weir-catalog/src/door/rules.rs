@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 
 use axum::extract::{Path, Query};
 use serde_json::{Value, json};
+use weir_database::Session;
 use weir_model::catalog::{AccountName, Did, Grouping, Notification};
 use weir_service::time::{self, Millis};
 use weir_store::StoreError;
@@ -19,7 +20,6 @@ use super::{
 };
 use crate::{
     accounts,
-    database::Session,
     dids::{self, Known},
     filters::Filter,
     permissions::Operation,

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use axum::extract::{Path, Query};
 use futures_util::stream;
 use serde_json::json;
+use weir_database::Session;
 use weir_model::catalog::{Did, DidName, Scope};
 use weir_store::StoreError;
 
@@ -16,7 +17,6 @@ use super::{
 };
 use crate::{
     accounts::scopes,
-    database::Session,
     dids::{self, Known, metadata},
     filters::{Filter, Kinds},
     refusal::{Class, Refusal},

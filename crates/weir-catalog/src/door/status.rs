@@ -9,7 +9,8 @@ use super::{
     answer::{Answer, json_answer},
     caller::Caller,
 };
-use crate::{database::Session, figures, permissions::Operation, transfers::ServiceState};
+use crate::{figures, permissions::Operation, transfers::ServiceState};
+use weir_database::Session;
 
 /// `GET /.well-known/weir/catalog`: counts of rules and requests by state, deletions, transfer services.
 pub(crate) async fn status(door: State, caller: Caller) -> Answer {

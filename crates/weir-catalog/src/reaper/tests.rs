@@ -14,12 +14,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::StatusCode;
+use weir_database::on_both;
 use weir_http::{Client, ClientConfig, RunningServer, ServerLimits, ServerTls, TrustRoots};
 
 use super::*;
 use crate::{
     credentials::TokensConfig,
-    database::testing::on_both,
     replicas,
     rules::tests::{alice, file, prepared},
     schema::MIGRATIONS,
@@ -211,7 +211,7 @@ async fn a_slow_storage_delays_no_other(database: Database) {
         .expect("the slow storage delays the fast one");
     let left = move |session: &mut dyn Session| {
         let text = "SELECT count(*) FROM replicas WHERE rse_id = $1 AND state = 'B'";
-        session.row(text, &crate::database::values![slow.0])?.unwrap().size(0)
+        session.row(text, &weir_database::values![slow.0])?.unwrap().size(0)
     };
     // The slow one is asked once, and its files are marked as long as that takes.
     let marked = async {
@@ -231,7 +231,7 @@ async fn a_file_that_another_replica_has_stays(database: Database) {
     let [one, two] = ["one", "two"].map(|name| format!("/data/{}", paths::hashed(&file(name).did)));
     let share = |session: &mut dyn Session| {
         let text = "UPDATE replicas SET path = $1, double_of = did_id WHERE did_id IN (SELECT did_id FROM dids WHERE name IN ('one', 'two'))";
-        session.execute(text, &crate::database::values![paths::hashed(&file("one").did)])?;
+        session.execute(text, &weir_database::values![paths::hashed(&file("one").did)])?;
         session.execute(
             "UPDATE replicas SET path = '../x' WHERE did_id = (SELECT did_id FROM dids WHERE name = 'out')",
             &[],

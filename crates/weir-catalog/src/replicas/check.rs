@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::{Row, Session};
 use weir_model::{RseName, catalog::Did};
 use weir_store::StoreError;
 
 use crate::{
-    database::{Row, Session},
     paths,
     pfn::{self, PathError},
     rses::{self, areas},
@@ -72,7 +72,7 @@ pub fn paths(session: &mut dyn Session) -> Result<Vec<Finding>, StoreError> {
         ORDER BY p.rse_id, p.did_id LIMIT 10000";
     let mut after = (0_u64, 0_u64);
     loop {
-        let rows = session.query(text, &crate::database::values![after.0, after.1])?;
+        let rows = session.query(text, &weir_database::values![after.0, after.1])?;
         let Some(last) = rows.last() else { break };
         after = (last.size(5)?, last.size(4)?);
         for row in &rows {

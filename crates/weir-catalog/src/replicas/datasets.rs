@@ -1,11 +1,10 @@
 //! How much of a collection each RSE holds.
 
+use weir_database::{Row, Session, values};
 use weir_model::RseName;
 use weir_rules::ids::DidId;
 use weir_service::time::Millis;
 use weir_store::StoreError;
-
-use crate::database::{Row, Session, values};
 
 /// The files of a collection at one RSE.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use weir_database::{Row, Session, values};
 use weir_model::catalog::{Did, ReplicaState};
 use weir_rules::{
     deletion::{Goal, Replica, choose},
@@ -14,7 +15,6 @@ use weir_units::Bytes;
 
 use super::holders::{Folders, Holder};
 use crate::{
-    database::{Row, Session, values},
     paths,
     places::{self, At, Change, Terms, timestamp},
     rses::rse_id,

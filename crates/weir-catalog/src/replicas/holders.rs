@@ -1,11 +1,11 @@
 //! Which files have a path: a path of an RSE belongs to one.
 
+use weir_database::{Row, Session, values};
 use weir_model::{RseName, catalog::Did};
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
 use crate::{
-    database::{Row, Session, values},
     paths,
     rses::areas::{self, Overlap},
 };

@@ -7,6 +7,7 @@ pub mod holders;
 
 use std::collections::BTreeMap;
 
+use weir_database::{Row, Session, values};
 use weir_model::{
     RseName,
     catalog::{AccountName, Did, DidType, ReplicaState, RseType},
@@ -21,7 +22,6 @@ use weir_service::time::Millis;
 
 use self::holders::{Folders, Holder};
 use crate::{
-    database::{Row, Session, values},
     dids, paths,
     places::{self, Change, Terms, timestamp},
     refusal::{Class, Refusal},

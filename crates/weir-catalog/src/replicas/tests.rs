@@ -1,12 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+use weir_database::{Database, Work, on_both};
 use weir_model::catalog::AccountType;
 
 use super::*;
 use crate::{
-    accounts,
-    database::{Database, Work, testing::on_both},
-    rses,
+    accounts, rses,
     schema::MIGRATIONS,
     testing::{NOW, attempt, done, protocol},
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::{Session, values};
 use weir_model::catalog::RequestState;
 use weir_rules::{
     ids::{RequestId, RseId},
@@ -11,10 +12,7 @@ use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use super::Ended;
-use crate::{
-    database::{Session, values},
-    rses::rse_id,
-};
+use crate::rses::rse_id;
 
 /// Failures that are younger than this count when sources are ranked, in milliseconds.
 const RECENT: Millis = 3_600_000;

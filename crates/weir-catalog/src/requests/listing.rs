@@ -1,16 +1,12 @@
 //! Requests and ended attempts, for people and clients.
 
+use weir_database::{Row, Session, Value, values};
 use weir_model::catalog::{Did, RequestState};
 use weir_rules::ids::{RequestId, RseId, RuleId};
 use weir_service::time::Millis;
 use weir_store::StoreError;
 
-use crate::{
-    database::{Row, Session, Value, values},
-    places::At,
-    requests::CopyTimes,
-    rses::rse_id,
-};
+use crate::{places::At, requests::CopyTimes, rses::rse_id};
 
 /// A request, or an attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

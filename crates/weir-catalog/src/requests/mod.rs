@@ -9,6 +9,7 @@ pub mod uid;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_database::{Row, Session, values};
 use weir_model::catalog::{ReplicaState, RequestState};
 use weir_rules::{
     ids::{DidId, RequestId, RseId},
@@ -19,7 +20,6 @@ use weir_store::StoreError;
 use weir_service::time::Millis;
 
 use crate::{
-    database::{Row, Session, values},
     places::{self, At, Change, Terms, timestamp},
     rses::rse_id,
 };

@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
+use weir_database::{Row, Session, values};
 use weir_model::catalog::RequestState;
 use weir_rules::ids::RseId;
 use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use super::{Attempt, attempt, uid::Tag};
-use crate::{
-    database::{Row, Session, values},
-    places::{At, at, keys},
-};
+use crate::places::{At, at, keys};
 
 /// A request that is to be submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry};
 
+use weir_database::Session;
 use weir_model::catalog::ReplicaState;
 use weir_rules::{
     expression::Expression,
@@ -13,7 +14,6 @@ use weir_store::StoreError;
 
 use super::{history, outgoing::Due};
 use crate::{
-    database::Session,
     dids::{self, Known},
     paths,
     places::{At, at, keys},
@@ -184,7 +184,7 @@ fn source_expressions(session: &mut dyn Session, places: &[At]) -> Result<BTreeM
         "SELECT DISTINCT l.did_id, l.rse_id, r.source_expression FROM locks l JOIN rules r ON r.rule_id = l.rule_id
         WHERE l.did_id = $1 AND l.rse_id = $2";
     for row in session.query_many(text, &keys(places))? {
-        match row.optional(2, crate::database::Row::text)? {
+        match row.optional(2, weir_database::Row::text)? {
             Some(expression) => found.entry(at(&row)?).or_default().push(expression.to_owned()),
             None => {
                 from_anywhere.insert(at(&row)?);

@@ -1,9 +1,8 @@
 //! The ids of requests that clients and transfer services see.
 
+use weir_database::{Session, values};
 use weir_rules::ids::RequestId;
 use weir_store::StoreError;
-
-use crate::database::{Session, values};
 
 /// A number that tells this catalogue from others that use the same transfer service: random, made with the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

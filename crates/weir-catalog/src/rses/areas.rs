@@ -1,14 +1,12 @@
 //! RSEs that share a storage: where the folder of one lies in that of another, or is the same, one file has a path at each.
 
+use weir_database::{Row, Session, values};
 use weir_model::RseName;
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
 use super::{protocols::Endpoint, rse_id};
-use crate::{
-    database::{Row, Session, values},
-    pfn,
-};
+use crate::pfn;
 
 /// Another RSE whose folder overlaps with that of an RSE.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::{Session, values};
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
 use super::rse_id;
-use crate::{
-    database::{Session, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// Sets an attribute.
 pub fn set(session: &mut dyn Session, rse: RseId, key: &str, value: &str) -> Result<(), StoreError> {

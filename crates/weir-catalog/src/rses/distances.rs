@@ -1,13 +1,11 @@
 //! Distances: which RSEs have a link, and how far they are from each other.
 
+use weir_database::{Session, values};
 use weir_rules::{ids::RseId, sources::Links};
 use weir_store::StoreError;
 
 use super::rse_id;
-use crate::{
-    database::{Session, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// Sets the distance of a link, which is there from then on.
 pub fn set(session: &mut dyn Session, source: RseId, destination: RseId, distance: u32) -> Result<(), StoreError> {

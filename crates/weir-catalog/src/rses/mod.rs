@@ -8,6 +8,7 @@ pub mod space;
 
 use std::collections::BTreeMap;
 
+use weir_database::{Row, Session, Value, values};
 use weir_model::{RseName, catalog::RseType};
 use weir_rules::{
     expression::{Attributes, Expression, ExpressionError},
@@ -17,10 +18,7 @@ use weir_store::StoreError;
 
 use weir_service::time::Millis;
 
-use crate::{
-    database::{Row, Session, Value, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// An RSE as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

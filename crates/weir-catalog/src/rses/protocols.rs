@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::{Row, Session, Value, values};
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
-use crate::{
-    database::{Row, Session, Value, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// A way to an RSE's files.
 #[derive(Debug, Clone, PartialEq, Eq)]

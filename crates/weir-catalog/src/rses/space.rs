@@ -1,14 +1,12 @@
 //! Limits of RSEs, and what they say they hold.
 
+use weir_database::{Session, values};
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
 use weir_service::time::Millis;
 
-use crate::{
-    database::{Session, values},
-    refusal::{Class, Refusal},
-};
+use crate::refusal::{Class, Refusal};
 
 /// Sets a limit, such as `MinFreeSpace`, in bytes.
 pub fn set_limit(session: &mut dyn Session, rse: RseId, name: &str, value: i64) -> Result<(), StoreError> {
@@ -75,12 +73,12 @@ pub fn set_usage(session: &mut dyn Session, rse: RseId, usage: &Usage) -> Result
 pub fn usage(session: &mut dyn Session, rse: RseId) -> Result<Vec<Usage>, StoreError> {
     let text = "SELECT source, used, free, files, updated FROM rse_usage WHERE rse_id = $1 ORDER BY source";
     let rows = session.query(text, &values![rse.0])?;
-    let usage = |row: &crate::database::Row| {
+    let usage = |row: &weir_database::Row| {
         Ok(Usage {
             source: row.text(0)?.to_owned(),
             used: row.size(1)?,
-            free: row.optional(2, crate::database::Row::size)?,
-            files: row.optional(3, crate::database::Row::size)?,
+            free: row.optional(2, weir_database::Row::size)?,
+            files: row.optional(3, weir_database::Row::size)?,
             updated: row.int(4)?,
         })
     };

@@ -6,10 +6,10 @@ use super::{
     *,
 };
 use crate::{
-    database::{Database, testing::on_both},
     schema::MIGRATIONS,
     testing::{NOW, attempt, done},
 };
+use weir_database::{Database, on_both};
 
 on_both!(MIGRATIONS;
     rses_come_change_and_go

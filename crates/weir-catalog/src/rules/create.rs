@@ -1,5 +1,6 @@
 //! Adds rules.
 
+use weir_database::{Session, values};
 use weir_model::catalog::DidType;
 use weir_rules::ids::RuleId;
 use weir_store::StoreError;
@@ -9,7 +10,6 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts,
-    database::{Session, values},
     dids::Known,
     places::rule_id,
     refusal::{Class, Refusal},

@@ -1,5 +1,6 @@
 //! Locks of rules on datasets: for each rule, dataset and RSE the state of the rule's locks on the dataset's files.
 
+use weir_database::{Row, Session, values};
 use weir_model::{
     RseName,
     catalog::{AccountName, Did, LockState},
@@ -8,7 +9,6 @@ use weir_rules::ids::{DidId, RseId};
 use weir_store::StoreError;
 
 use crate::{
-    database::{Row, Session, values},
     dids::{self, content},
     places::rule_id,
     rses::rse_id,

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use weir_database::{Row, Session, values};
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
     place::{Place, ReleaseTerms},
@@ -13,7 +14,6 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts::limits::add_usage,
-    database::{Row, Session, values},
     places::{self, At, Change, Delta, Terms, rule_id, timestamp},
     refusal::Refusal,
     rses::rse_id,
@@ -152,7 +152,7 @@ fn ending(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<Progres
 /// A lock, with the size of its file.
 pub(super) type Lock = (At, u64);
 
-fn listed(session: &mut dyn Session, text: &str, keys: &[crate::database::Value]) -> Result<Vec<Lock>, StoreError> {
+fn listed(session: &mut dyn Session, text: &str, keys: &[weir_database::Value]) -> Result<Vec<Lock>, StoreError> {
     session.query(text, keys)?.iter().map(lock_of).collect()
 }
 

@@ -7,6 +7,7 @@ pub mod evaluate;
 mod placing;
 pub mod repair;
 
+use weir_database::{Row, Session, Value, values};
 use weir_model::catalog::{AccountName, Did, Grouping, LockState, Notification, RuleState};
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
@@ -18,7 +19,6 @@ use weir_store::StoreError;
 use weir_service::time::Millis;
 
 use crate::{
-    database::{Row, Session, Value, values},
     places::{rule_id, timestamp},
     refusal::{Class, Refusal},
     rses::rse_id,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::{Row, Session, values};
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
     placement::{Candidate, Placement, Shortage, Unit, Weight},
@@ -14,7 +15,6 @@ use weir_service::time::Millis;
 
 use crate::{
     accounts,
-    database::{Row, Session, values},
     places::At,
     refusal::{Class, Refusal},
     rses::{self, Described, rse_id},

@@ -1,5 +1,6 @@
 //! Repair of stuck rules: a lock whose attempts are used up is tried again from the beginning, and a rule that stays stuck is suspended.
 
+use weir_database::{Session, values};
 use weir_model::catalog::RuleState;
 use weir_rules::{
     ids::RuleId,
@@ -9,10 +10,7 @@ use weir_service::time::Millis;
 use weir_store::StoreError;
 
 use super::PART;
-use crate::{
-    database::{Session, values},
-    places::{self, Change, Terms, rule_id},
-};
+use crate::places::{self, Change, Terms, rule_id};
 
 /// Rules that have been stuck for so long without a change, the longest first, at most `limit`.
 ///

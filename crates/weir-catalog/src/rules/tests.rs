@@ -1,14 +1,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use uuid::Uuid;
+use weir_database::{Database, Work, on_both};
 use weir_model::catalog::{AccountType, Did, DidType, ReplicaState, RequestState};
 use weir_rules::{deletion::Goal, ids::RseId, place::End};
 
 use super::{create::New, evaluate::Progress, *};
 use crate::{
-    accounts,
-    database::{Database, Work, testing::on_both},
-    dids,
+    accounts, dids,
     replicas::{self, deletion},
     requests::{self, CopyTimes, Ended, outgoing, uid::Tag},
     rses,

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use weir_database::Session;
 use weir_rules::place::End;
 use weir_store::StoreError;
 
 use super::Transfers;
-use crate::{
-    database::Session,
-    requests::{
-        Attempt, CopyTimes, Ended,
-        outgoing::{self, Unwanted},
-    },
+use crate::requests::{
+    Attempt, CopyTimes, Ended,
+    outgoing::{self, Unwanted},
 };
 
 /// Requests of one pass.

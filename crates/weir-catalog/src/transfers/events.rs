@@ -3,12 +3,10 @@
 use serde::Deserialize;
 use tokio::sync::Notify;
 use uuid::Uuid;
+use weir_database::{Database, Session};
 use weir_events::Subscription;
 
-use crate::{
-    database::{Database, Session},
-    requests::outgoing,
-};
+use crate::requests::outgoing;
 
 /// A message as FTS3 sends it, or within what a webhook is sent.
 #[derive(Debug, Deserialize)]

@@ -19,6 +19,7 @@ use std::{
 };
 
 use tokio::sync::Notify;
+use weir_database::{Database, Session};
 use weir_http::Client;
 use weir_service::time::Millis;
 use weir_store::StoreError;
@@ -29,7 +30,6 @@ use crate::{
     clock::Clock,
     config::TransfersConfig,
     credentials::Credentials,
-    database::{Database, Session},
     replicas,
     requests::{history, uid::Tag},
 };

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
+use weir_database::Session;
 use weir_store::StoreError;
 
 use super::{Transfers, answer::JobAnswer};
-use crate::{
-    database::Session,
-    requests::{self, outgoing},
-};
+use crate::requests::{self, outgoing};
 
 /// Jobs that are asked for in one request: their ends are one transaction.
 const JOBS: usize = 40;

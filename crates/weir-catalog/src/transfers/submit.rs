@@ -3,6 +3,7 @@
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use uuid::Uuid;
+use weir_database::Session;
 use weir_rules::place::End;
 use weir_service::time::Millis;
 use weir_store::StoreError;
@@ -15,7 +16,6 @@ use super::{
 };
 use crate::{
     credentials::Credentials,
-    database::Session,
     requests::{
         self, Attempt, CopyTimes, Ended,
         outgoing::{self, Due, Group, Job},
@@ -288,7 +288,7 @@ async fn tokens(credentials: &Credentials, copies: &[Copy], slice: &Slice) -> Re
 
 /// Notes what the transfer service said of a job. Unless it said yes or no, the job is submitted once more later.
 async fn note(
-    database: &crate::database::Database,
+    database: &weir_database::Database,
     one: Ready,
     answer: Result<(), Failure>,
     now: Millis,

@@ -14,6 +14,7 @@ use axum::{
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 use uuid::Uuid;
+use weir_database::{Row, on_both, values};
 use weir_http::{RunningServer, ServerLimits, ServerTls};
 use weir_model::catalog::{LockState, RequestState, RuleState};
 use weir_rules::ids::RseId;
@@ -21,7 +22,6 @@ use weir_rules::ids::RseId;
 use super::*;
 use crate::{
     credentials::TokensConfig,
-    database::{Row, testing::on_both, values},
     places,
     rses::{self, distances, space},
     rules::{self, evaluate, tests::*},

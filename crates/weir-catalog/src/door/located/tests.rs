@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    database::{Database, testing::on_both},
     replicas,
     rses::{self, attributes, distances},
     rules::tests::{alice, file, prepared},
     schema::MIGRATIONS,
     testing::{NOW, done, protocol},
 };
+use weir_database::{Database, on_both};
 
 on_both!(MIGRATIONS;
     replicas_of_the_clients_site_come_first_then_the_nearest

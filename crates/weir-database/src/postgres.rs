@@ -12,7 +12,7 @@ use weir_store::{
     postgres::{self, Connector, Election, Leadership, Owned, Pool, Purpose, wait},
 };
 
-use super::{Row, Session, Value, Work, bulk};
+use crate::{Row, Session, Value, Work, bulk};
 
 /// Sessions of one node.
 const SESSIONS: usize = 16;
@@ -33,7 +33,7 @@ const BULK_MAX: usize = 5_000;
 /// A batch of statements is answered within this time, or the database does not work.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct Postgres {
+pub(crate) struct Postgres {
     pool: Pool,
     election: Election,
 }
@@ -48,13 +48,13 @@ impl std::fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    pub(super) fn read<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
+    pub(crate) fn read<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
         self.pool
             .with(|session| session.snapshot(|session| work(&mut Connected(session))))
     }
 
     /// With an epoch: only while it is that of the leader.
-    pub(super) fn write<T>(&self, work: &impl Work<T>, epoch: Option<u64>) -> Result<T, StoreError> {
+    pub(crate) fn write<T>(&self, work: &impl Work<T>, epoch: Option<u64>) -> Result<T, StoreError> {
         let once = || match epoch {
             Some(epoch) => self
                 .election
@@ -77,7 +77,7 @@ impl Postgres {
 }
 
 impl Postgres {
-    pub(super) fn stand(&self) -> Result<Option<Leadership>, StoreError> {
+    pub(crate) fn stand(&self) -> Result<Option<Leadership>, StoreError> {
         let standing = self.pool.with(|session| self.election.stand(session))?;
         Ok(match standing {
             Standing::Elected(leadership) => Some(leadership),
@@ -85,11 +85,11 @@ impl Postgres {
         })
     }
 
-    pub(super) fn renew(&self, held: Leadership) -> Result<(), StoreError> {
+    pub(crate) fn renew(&self, held: Leadership) -> Result<(), StoreError> {
         self.pool.with(|session| self.election.renew(held, session))
     }
 
-    pub(super) fn resign(&self, held: Leadership) -> Result<(), StoreError> {
+    pub(crate) fn resign(&self, held: Leadership) -> Result<(), StoreError> {
         self.pool.with(|session| self.election.resign(held, session))
     }
 }

@@ -1,7 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-use super::{testing::on_both, *};
-use crate::refusal::{Class, Refusal};
+use super::*;
+use crate::on_both;
+
+/// A refusal of the work itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+struct Refusal(&'static str);
 
 const TABLES: &[&str] = &[
     "CREATE TABLE counts (name TEXT PRIMARY KEY, n BIGINT NOT NULL); CREATE TABLE rows (id ID PRIMARY KEY, word TEXT)",
@@ -58,10 +63,10 @@ async fn transactions_side_by_side_lose_nothing(database: Database) {
 }
 
 async fn a_refusal_leaves_no_trace_and_harms_no_neighbour(database: Database) {
-    let refusal = || Refusal::new(Class::Duplicate, "it is there");
+    let refusal = || Refusal("it is there");
     let refused = move |session: &mut dyn Session| -> Result<(), StoreError> {
         add("a")(session)?;
-        Err(refusal().into())
+        Err(StoreError::refused(refusal()))
     };
     let (refused, done) = futures_util::join!(database.write(refused), database.write(add("b")));
     assert_eq!(refused.unwrap_err().refusal::<Refusal>(), Some(&refusal()));

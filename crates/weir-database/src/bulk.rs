@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 use tokio_postgres::types::Type;
 use weir_store::{StoreError, postgres::Owned};
 
-use super::Value;
+use crate::Value;
 
 /// The statement for many rows of values, made from that for one. `None`: it has another form than a query, `INSERT`,
 /// `UPDATE … WHERE` or `DELETE … WHERE`, or a parameter of another type than columns have.
-pub(super) fn statement(text: &str, types: &[Type]) -> Option<String> {
+pub(crate) fn statement(text: &str, types: &[Type]) -> Option<String> {
     let rows = rows(types)?;
     let columns = with_columns(text);
     if let Some((head, tail)) = columns
@@ -95,7 +95,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// The columns of rows, as arrays of these types.
-pub(super) fn arrays(many: &[Vec<Value>], types: &[Type]) -> Result<Vec<Owned>, StoreError> {
+pub(crate) fn arrays(many: &[Vec<Value>], types: &[Type]) -> Result<Vec<Owned>, StoreError> {
     let array = |(at, ty): (usize, &Type)| {
         let values = many.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));
         let wrong = |value: &Value| StoreError::Broken(format!("{value:?} is no value of the type {ty}").into());

@@ -84,16 +84,16 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 }
 
 /// The values of a statement's parameters.
+#[macro_export]
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
-        [$($crate::database::Value::from($value)),*]
+        [$($crate::Value::from($value)),*]
     };
 }
-pub(crate) use values;
 
 /// A row: its columns in the order of the statement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row(pub(super) Vec<Value>);
+pub struct Row(pub(crate) Vec<Value>);
 
 impl Row {
     fn wrong(&self, column: usize, kind: &str) -> StoreError {
@@ -231,6 +231,6 @@ mod tests {
         assert_eq!(refused(row.size(5)), expected);
         assert!(refused(row.size(1)).contains("column 1 holds a text"));
         assert!(row.int(9).is_err() && row.bool(0).is_err());
-        assert!(row.parsed::<weir_model::catalog::RuleState>(1).is_err());
+        assert!(row.parsed::<std::net::IpAddr>(1).is_err());
     }
 }

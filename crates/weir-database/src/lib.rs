@@ -1,4 +1,4 @@
-//! One way to both databases: SQLite, where one process is the catalogue, and PostgreSQL, where several are.
+//! One way to both databases: SQLite, which one process has to itself, and PostgreSQL, which several nodes of a service share.
 //!
 //! Statements are written once, in what both databases understand: parameters are `$1`, `$2`, …; whole numbers are `BIGINT`, truth values
 //! `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of a statement, and is left out for SQLite, where a
@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use weir_store::StoreError;
 
-pub(crate) use value::values;
 pub use value::{Row, Value};
 
 /// Begins a line of a migration that is not for SQLite.
@@ -173,7 +172,7 @@ impl Leadership {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;

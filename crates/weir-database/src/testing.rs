@@ -1,5 +1,5 @@
 //! Databases for tests: each test runs on both.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a failed test may panic")]
 
 use weir_http::TrustRoots;
 use weir_store::postgres::{Connector, testing::Server};
@@ -7,13 +7,16 @@ use weir_store::postgres::{Connector, testing::Server};
 use super::Database;
 
 /// A database, with what has to live as long.
-pub(crate) struct Scratch {
-    pub(crate) database: Database,
+#[derive(Debug)]
+pub struct Scratch {
+    /// The database.
+    pub database: Database,
     _directory: Option<tempfile::TempDir>,
 }
 
 impl Scratch {
-    pub(crate) fn sqlite(migrations: &[&str]) -> Self {
+    /// One on SQLite.
+    pub fn sqlite(migrations: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self {
             database: Database::open_file(&directory.path().join("catalog.db"), migrations).unwrap(),
@@ -21,7 +24,8 @@ impl Scratch {
         }
     }
 
-    pub(crate) fn postgres(migrations: &[&str]) -> Self {
+    /// One on a PostgreSQL server for tests.
+    pub fn postgres(migrations: &[&str]) -> Self {
         let connector = Connector::new(&Server::shared().database(), &TrustRoots::default()).unwrap();
         Self {
             database: Database::on_server(connector, migrations).unwrap(),
@@ -31,12 +35,13 @@ impl Scratch {
 }
 
 /// Makes two tests of each function that takes a [`Database`].
+#[macro_export]
 macro_rules! on_both {
     ($migrations:ident; $($test:ident)*) => {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                let scratch = $crate::database::testing::Scratch::sqlite(super::$migrations);
+                let scratch = $crate::testing::Scratch::sqlite(super::$migrations);
                 super::$test(scratch.database.clone()).await;
             })*
         }
@@ -44,11 +49,10 @@ macro_rules! on_both {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
                 if weir_store::postgres::testing::wanted() {
-                    let scratch = $crate::database::testing::Scratch::postgres(super::$migrations);
+                    let scratch = $crate::testing::Scratch::postgres(super::$migrations);
                     super::$test(scratch.database.clone()).await;
                 }
             })*
         }
     };
 }
-pub(crate) use on_both;

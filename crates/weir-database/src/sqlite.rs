@@ -11,7 +11,7 @@ use rusqlite::{Connection, types::ValueRef};
 use tokio::sync::oneshot;
 use weir_store::{StoreError, sqlite};
 
-use super::{Row, Session, Value, Work};
+use crate::{Row, Session, Value, Work};
 
 /// Transactions that wait for the writer. Beyond that callers wait for a place in the queue.
 const QUEUE: usize = 1024;
@@ -23,7 +23,7 @@ const BATCH: usize = 256;
 const READERS: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Sqlite {
+pub(crate) struct Sqlite {
     readers: sqlite::Readers,
     /// Closed when this is dropped; the writer ends with what is queued.
     queue: tokio::sync::mpsc::Sender<Box<dyn Job>>,
@@ -64,7 +64,7 @@ impl<T: Send, W: Work<T>> Job for Waiting<T, W> {
 }
 
 impl Sqlite {
-    pub(super) fn new(database: sqlite::Database) -> Result<Self, StoreError> {
+    pub(crate) fn new(database: sqlite::Database) -> Result<Self, StoreError> {
         let readers = database.readers(READERS)?;
         let (queue, mut jobs) = tokio::sync::mpsc::channel::<Box<dyn Job>>(QUEUE);
         let (ready, is_ready) = mpsc::channel();
@@ -86,7 +86,7 @@ impl Sqlite {
         Ok(Self { readers, queue })
     }
 
-    pub(super) fn read<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
+    pub(crate) fn read<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
         self.readers.with(|connection| {
             // The work before may have panicked.
             if !connection.is_autocommit() {
@@ -99,7 +99,7 @@ impl Sqlite {
         })
     }
 
-    pub(super) async fn write<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
+    pub(crate) async fn write<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         let (told, outcome) = oneshot::channel();
         let job = Box::new(Waiting {
             work,
