@@ -1,4 +1,4 @@
-//! The standing work of the catalogue, done by one node: the evaluator, the submitter and the reaper. Of several nodes on one database the elected
+//! The standing work of the catalogue, done by one node: the evaluator, the injector of loads, the submitter and the reaper. Of several nodes on one database the elected
 //! one works; when it dies or falls silent, another one goes on. A node that was stopped for a while and goes on writes nothing, and begins no
 //! call, once its term is over.
 
@@ -21,6 +21,7 @@ use crate::{
     config::CatalogConfig,
     credentials::Credentials,
     evaluator::{self, Wakes},
+    injector,
     reaper::Reaper,
     requests::uid::Tag,
     transfers::{Shown, Transfers, events},
@@ -105,6 +106,7 @@ impl Work {
         let work = async {
             tokio::join!(
                 evaluator::run(database.clone(), self.wakes.clone(), Clock::Service),
+                injector::run(database.clone(), self.wakes.clone(), Clock::Service),
                 transfers.run(self.wakes.transfers.clone()),
                 reaper.run(term.clone()),
                 self.listen(),

@@ -9,6 +9,7 @@
 //! - [`filters`]: filters of searches.
 //! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
 //! - [`rules`]: replication rules, their placement, evaluation and release.
+//! - [`loads`]: load plans, which hold links at rates by rules.
 //! - [`places`]: files at RSEs, as rules hold them.
 //! - [`requests`]: requests from submission to their end.
 //! - [`replicas`]: which files lie at which RSEs.
@@ -35,7 +36,9 @@ mod figures;
 pub mod filters;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod injector;
 mod leader;
+pub mod loads;
 pub mod logins;
 pub mod paths;
 pub mod permissions;

@@ -108,6 +108,8 @@ classes! {
     ReplicaIsLocked = "ReplicaIsLocked", 403;
     /// There is no such request.
     RequestNotFound = "RequestNotFound", 404;
+    /// There is no such load. Rucio 41.5 has no loads, and its client no exception for them.
+    LoadNotFound = "LoadNotFound", 404;
     /// There is no such rule.
     RuleNotFound = "RuleNotFound", 404;
     /// The account has the same rule already.

@@ -2,7 +2,7 @@
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives; lines that begin with `ON POSTGRESQL` are for that database alone.
 pub const MIGRATIONS: &[&str] = &[
-    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES,
+    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES, LOADS,
 ];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
@@ -339,4 +339,65 @@ CREATE UNIQUE INDEX replicas_by_path ON replicas (rse_id, path, double_of) WHERE
 const COPY_TIMES: &str = "
 ALTER TABLE request_history ADD COLUMN started BIGINT;
 ALTER TABLE request_history ADD COLUMN finished BIGINT;
+";
+
+/// Load plans, and the ledger of their cycles. `settings` is a JSON object. A load is due for its next step at `due`. A cycle is open as long
+/// as its rule is there; it is counted once its arrivals are in the sums of its load. The second index of replicas is the first one with an
+/// order, in which loads go through the files of an RSE.
+const LOADS: &str = "
+CREATE TABLE loads (
+    load_id        ID PRIMARY KEY,
+    uid            TEXT NOT NULL UNIQUE,
+    account        TEXT NOT NULL,
+    source         BIGINT NOT NULL,
+    destination    BIGINT NOT NULL,
+    scope          TEXT NOT NULL,
+    data           BIGINT,
+    settings       TEXT NOT NULL,
+    state          TEXT NOT NULL,
+    starts         BIGINT NOT NULL,
+    ends           BIGINT NOT NULL,
+    due            BIGINT,
+    place          BIGINT NOT NULL,
+    n_cycles       BIGINT NOT NULL,
+    injected_files BIGINT NOT NULL,
+    injected_bytes BIGINT NOT NULL,
+    arrived_files  BIGINT NOT NULL,
+    arrived_bytes  BIGINT NOT NULL,
+    lost_bytes     BIGINT NOT NULL,
+    given_up_bytes BIGINT NOT NULL,
+    ends_rules     BOOLEAN NOT NULL,
+    held           TEXT,
+    reason         TEXT,
+    created        BIGINT NOT NULL,
+    updated        BIGINT NOT NULL
+);
+CREATE INDEX loads_due ON loads (due) WHERE due IS NOT NULL;
+CREATE INDEX loads_of_link ON loads (source, destination);
+CREATE TABLE load_cycles (
+    load_id        BIGINT NOT NULL,
+    cycle          BIGINT NOT NULL,
+    asked          BIGINT NOT NULL,
+    due_bytes      BIGINT NOT NULL,
+    given_up_bytes BIGINT NOT NULL,
+    waiting_bytes  BIGINT NOT NULL,
+    files          BIGINT NOT NULL,
+    bytes          BIGINT NOT NULL,
+    dataset        BIGINT,
+    rule_id        BIGINT,
+    rule           TEXT,
+    held           TEXT,
+    reason         TEXT,
+    ended          BIGINT,
+    arrived_files  BIGINT NOT NULL,
+    arrived_bytes  BIGINT NOT NULL,
+    counted        BOOLEAN NOT NULL,
+    PRIMARY KEY (load_id, cycle)
+);
+CREATE INDEX load_cycles_open ON load_cycles (load_id) WHERE NOT counted;
+CREATE INDEX load_cycles_of_rule ON load_cycles (rule_id) WHERE NOT counted;
+CREATE INDEX load_cycles_of_dataset ON load_cycles (dataset) WHERE dataset IS NOT NULL;
+INSERT INTO guards VALUES ('loads');
+DROP INDEX replicas_of_rse;
+CREATE INDEX replicas_of_rse ON replicas (rse_id, did_id);
 ";

@@ -32,6 +32,7 @@ pub mod evaluation;
 pub mod expression;
 pub mod ids;
 pub mod lifetime;
+pub mod loads;
 pub mod place;
 pub mod placement;
 pub mod retry;

@@ -95,6 +95,16 @@ fn contains_itself(session: &mut dyn Session, container: DidId) -> Result<bool, 
     Ok(session.row(text, &values![container.0])?.is_some())
 }
 
+/// Fills a dataset that was just made with files that are there.
+///
+/// # Errors
+/// The database fails.
+pub(crate) fn fill(session: &mut dyn Session, dataset: DidId, files: &[DidId], now: Millis) -> Result<(), StoreError> {
+    let text = "INSERT INTO contents (parent, child, created) VALUES ($1, $2, $3)";
+    let rows = files.iter().map(|file| values![dataset.0, file.0, now].to_vec());
+    session.execute_later(text, rows.collect())
+}
+
 /// Takes DIDs out of a collection; all or none.
 ///
 /// # Errors

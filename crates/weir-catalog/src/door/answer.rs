@@ -53,6 +53,16 @@ impl Failure {
         }
     }
 
+    /// The same about one of several objects of a body, which are counted from 1.
+    pub(crate) fn about(self, at: usize, of: usize) -> Self {
+        let message = if of > 1 {
+            format!("number {}: {}", at + 1, self.message)
+        } else {
+            self.message
+        };
+        Self { message, ..self }
+    }
+
     /// Rucio's server raises Python's `ValueError` for values that it cannot read.
     pub(crate) fn value(message: impl Into<String>) -> Self {
         Refusal::new(Class::ValueError, message).into()

@@ -16,6 +16,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("/dids/{scope}/{name}", &["dynamic_depth"]),
     ("/dids/{scope}/{name}/files", &["long"]),
     ("/dids/{scope}/{name}/meta", &["plugin"]),
+    ("/loads", &["account"]),
+    ("/loads/{id}/cycles", &["after"]),
     ("/locks/{rse}", &["did_type"]),
     ("/locks/{scope}/{name}", &["did_type"]),
     (

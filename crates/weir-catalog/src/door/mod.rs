@@ -11,6 +11,7 @@ mod dids;
 mod identity;
 mod keys;
 mod listing;
+mod loads;
 mod located;
 mod locks;
 mod metadata;
@@ -36,6 +37,7 @@ use weir_auth::Secret;
 
 use crate::{logins::Logins, requests::uid::Tag, transfers::Shown};
 use answer::{Failure, json_answer};
+pub(crate) use rses::uid;
 use weir_database::Database;
 
 /// The version of Rucio that clients are told: they behave as to a server of theirs.
@@ -85,6 +87,7 @@ pub fn router(database: Database, tasks: Tasks, by: Logins) -> Router {
         .merge(of_rses())
         .merge(of_data())
         .merge(of_rules())
+        .merge(of_loads())
         .route_layer(axum::middleware::from_fn(keys::check))
         .fallback(not_built)
         .method_not_allowed_fallback(not_built)
@@ -208,6 +211,16 @@ fn of_rules() -> Router<Arc<Door>> {
         .route("/dids/{scope}/{name}/rules", get(rules::of))
 }
 
+fn of_loads() -> Router<Arc<Door>> {
+    Router::new()
+        .route("/loads", get(loads::list).post(loads::add))
+        .route("/loads/", get(loads::list).post(loads::add))
+        .route("/loads/stop", post(loads::stop_all))
+        .route("/loads/{id}", get(loads::get))
+        .route("/loads/{id}/cycles", get(loads::cycles))
+        .route("/loads/{id}/stop", post(loads::stop))
+}
+
 async fn ping() -> axum::response::Response {
     json_answer(&serde_json::json!({ "version": RUCIO_VERSION }))
 }
@@ -235,6 +248,7 @@ pub(crate) fn fuzz(data: &[u8]) {
             let _ = one.json();
         }
     }
+    loads::fuzz(&body);
     let _ = (
         body.object("options"),
         body.flag("open"),

@@ -193,7 +193,7 @@ pub(crate) async fn add(door: State, caller: Caller, Path(rse): Path<String>, bo
 }
 
 /// A random number of 32 hexadecimal digits.
-pub(super) fn uid() -> Result<String, StoreError> {
+pub(crate) fn uid() -> Result<String, StoreError> {
     let mut random = [0_u8; 16];
     rand::fill(&mut random).map_err(|_| StoreError::Broken("the system gives no random bytes".into()))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

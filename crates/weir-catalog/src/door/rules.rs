@@ -47,7 +47,7 @@ fn end(seconds: Option<i64>, now: Millis) -> Option<Millis> {
     seconds.map(|seconds| now.saturating_add(seconds.max(0).saturating_mul(1000)))
 }
 
-fn priority(number: i64) -> Result<u32, Failure> {
+pub(super) fn priority(number: i64) -> Result<u32, Failure> {
     let fits = |number: &u32| (1..=5).contains(number);
     let number = u32::try_from(number).ok().filter(fits);
     number.ok_or_else(|| Failure::value("a priority is from 1 to 5"))

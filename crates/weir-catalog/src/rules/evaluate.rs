@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use weir_database::{Row, Session, values};
+use weir_model::catalog::ReplicaState;
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
     place::{Place, ReleaseTerms},
 };
 use weir_store::StoreError;
 
-use super::{PART, Rule, Wish, content, get_locked, placing, postpone};
+use super::{PART, Rule, Wish, arrivals, content, get_locked, placing, postpone};
 use weir_service::time::Millis;
 
 use crate::{
@@ -140,10 +141,14 @@ pub(super) fn make(
 /// The rule is over: its locks are released, and then it goes.
 fn ending(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<Progress, StoreError> {
     let held = listed(session, content::HELD, &values![rule.id.0, PART])?;
-    release(session, rule, &held, now)?;
+    let arrived = release(session, rule, &held, now)?;
+    if arrived.0 > 0 {
+        arrivals::released(session, rule.id, arrived)?;
+    }
     if held.len() as u64 == PART {
         return Ok(Progress::More);
     }
+    arrivals::close(session, rule.id, now)?;
     session.execute("DELETE FROM rule_units WHERE rule_id = $1", &values![rule.id.0])?;
     session.execute("DELETE FROM rules WHERE rule_id = $1", &values![rule.id.0])?;
     Ok(Progress::Gone)
@@ -215,9 +220,10 @@ fn lock(
     Ok(delta)
 }
 
-fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> Result<(), StoreError> {
+/// Releases locks: how many of their files have arrived, and the bytes of these.
+fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> Result<(u64, u64), StoreError> {
     if locks.is_empty() {
-        return Ok(());
+        return Ok((0, 0));
     }
     let all = locks.iter().map(|(at, _)| *at).collect::<Vec<_>>();
     let before = places::read(session, &all)?;
@@ -241,5 +247,12 @@ fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) 
     let changes = before.iter().map(change).collect::<Vec<_>>();
     places::write(session, &changes, terms(&rule.wish), now)?;
     add_usage(session, &rule.wish.account, &usage(locks, -1))?;
-    places::count(session, rule.id, delta, now)
+    places::count(session, rule.id, delta, now)?;
+    let is_there = |at: &At| {
+        before
+            .get(at)
+            .is_some_and(|place| place.replica == ReplicaState::Available)
+    };
+    let arrived = locks.iter().filter(|(at, _)| is_there(at));
+    Ok(arrived.fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size)))
 }

@@ -1,5 +1,6 @@
 //! Rules: how many copies of a DID are to be at which RSEs, and until when.
 
+mod arrivals;
 mod content;
 pub mod create;
 pub mod datasets;
@@ -7,7 +8,9 @@ pub mod evaluate;
 mod placing;
 pub mod repair;
 
+pub(crate) use placing::left;
 use weir_database::{Row, Session, Value, values};
+
 use weir_model::catalog::{AccountName, Did, Grouping, LockState, Notification, RuleState};
 use weir_rules::{
     ids::{DidId, RseId, RuleId},

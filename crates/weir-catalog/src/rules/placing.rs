@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_database::{Row, Session, values};
+use weir_model::catalog::AccountName;
 use weir_rules::{
     ids::{DidId, RseId, RuleId},
     placement::{Candidate, Placement, Shortage, Unit, Weight},
@@ -100,7 +101,8 @@ fn described(session: &mut dyn Session, units: &[(u64, bool)]) -> Result<Vec<Uni
 }
 
 fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Result<Vec<Candidate>, StoreError> {
-    let rooms = rooms(session, rses)?;
+    let numbers = rses.iter().map(|one| one.rse.id).collect::<Vec<_>>();
+    let rooms = rooms(session, &numbers)?;
     let quota = accounts::limits::quota(session, &wish.account)?;
     let mut candidates = Vec::new();
     for one in rses {
@@ -131,14 +133,11 @@ fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Res
 
 /// The bytes that still fit into RSEs: free by their own reports, without those that are on their way, and above their `MinFreeSpace`. RSEs
 /// that do not report are not among them.
-fn rooms(session: &mut dyn Session, rses: &[Described]) -> Result<BTreeMap<RseId, Bytes>, StoreError> {
+fn rooms(session: &mut dyn Session, rses: &[RseId]) -> Result<BTreeMap<RseId, Bytes>, StoreError> {
     let text = "SELECT u.rse_id, u.free, (SELECT value FROM rse_limits l WHERE l.rse_id = u.rse_id AND l.name = 'MinFreeSpace'),
         (SELECT CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM replicas p WHERE p.rse_id = u.rse_id AND p.state = 'C')
         FROM rse_usage u WHERE u.rse_id = $1 AND u.source = 'storage' AND u.free IS NOT NULL";
-    let keys = rses
-        .iter()
-        .map(|one| values![one.rse.id.0].to_vec())
-        .collect::<Vec<_>>();
+    let keys = rses.iter().map(|rse| values![rse.0].to_vec()).collect::<Vec<_>>();
     let room = |row: &Row| {
         let reserved = row.optional(2, Row::int)?.unwrap_or_default();
         let reserved = u64::try_from(reserved).unwrap_or_default();
@@ -146,6 +145,32 @@ fn rooms(session: &mut dyn Session, rses: &[Described]) -> Result<BTreeMap<RseId
         Ok((rse_id(row, 0)?, Bytes(left)))
     };
     session.query_many(text, &keys)?.iter().map(room).collect()
+}
+
+/// What still fits into an RSE for an account; `None`: there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Left {
+    quota: Option<Bytes>,
+    space: Option<Bytes>,
+}
+
+impl Left {
+    /// The smaller one.
+    pub(crate) fn least(self) -> Option<Bytes> {
+        self.quota.into_iter().chain(self.space).min()
+    }
+
+    /// Whether the quota is the smaller one.
+    pub(crate) fn is_quota(self) -> bool {
+        self.quota.is_some() && self.quota == self.least()
+    }
+}
+
+/// What still fits into an RSE for an account.
+pub(crate) fn left(session: &mut dyn Session, account: &AccountName, rse: RseId) -> Result<Left, StoreError> {
+    let space = rooms(session, &[rse])?.get(&rse).copied();
+    let quota = accounts::limits::quota(session, account)?.left(rse).map(Bytes);
+    Ok(Left { quota, space })
 }
 
 fn refusal(shortage: &Shortage) -> Refusal {

@@ -31,7 +31,7 @@ on_both!(MIGRATIONS;
     large_rules_are_made_in_parts
 );
 
-fn did(name: &str) -> Did {
+pub(crate) fn did(name: &str) -> Did {
     format!("mc:{name}").parse().unwrap()
 }
 
@@ -126,7 +126,7 @@ fn refused(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<()> {
 }
 
 /// Submits what is due, and gives the attempts.
-fn submit(session: &mut dyn Session, now: Millis) -> Result<Vec<requests::Attempt>, StoreError> {
+pub(crate) fn submit(session: &mut dyn Session, now: Millis) -> Result<Vec<requests::Attempt>, StoreError> {
     let due = outgoing::due(session, now, 100_000)?;
     let source = rses::get(session, &"S".parse().unwrap())?.id;
     let member = |one: &outgoing::Due| outgoing::Member {
@@ -147,7 +147,12 @@ fn submit(session: &mut dyn Session, now: Millis) -> Result<Vec<requests::Attemp
     Ok(marked)
 }
 
-fn end(session: &mut dyn Session, attempts: &[requests::Attempt], end: End, now: Millis) -> Result<usize, StoreError> {
+pub(crate) fn end(
+    session: &mut dyn Session,
+    attempts: &[requests::Attempt],
+    end: End,
+    now: Millis,
+) -> Result<usize, StoreError> {
     let reason = (end != End::Done).then(|| "disk on fire".to_owned());
     let ended = attempts.iter().map(|attempt| Ended {
         attempt: *attempt,
@@ -158,7 +163,7 @@ fn end(session: &mut dyn Session, attempts: &[requests::Attempt], end: End, now:
     requests::ended(session, &ended.collect::<Vec<_>>(), now)
 }
 
-const FAILED: End = End::Failed {
+pub(crate) const FAILED: End = End::Failed {
     recoverable: true,
     has_other_source: false,
 };

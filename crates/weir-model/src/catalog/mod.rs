@@ -9,5 +9,7 @@ mod word;
 
 pub use account::{AccountName, AccountNameError, AccountStatus, AccountType, IdentityType};
 pub use did::{Did, DidError, DidName, DidType, Scope};
-pub use states::{Grouping, LockState, Notification, ReplicaState, RequestState, RequestType, RseType, RuleState};
+pub use states::{
+    Grouping, LoadState, LockState, Notification, ReplicaState, RequestState, RequestType, RseType, RuleState,
+};
 pub use word::UnknownWord;

@@ -39,6 +39,20 @@ words! {
 }
 
 words! {
+    /// The state of a load.
+    LoadState, "load state" {
+        /// Its start has not come.
+        Waiting = "WAITING", 'W';
+        /// It injects rules, cycle by cycle.
+        Injecting = "INJECTING", 'I';
+        /// Its end has come; rules that it made may live on.
+        Ended = "ENDED", 'E';
+        /// Somebody stopped it.
+        Stopped = "STOPPED", 'S';
+    }
+}
+
+words! {
     /// The state of a lock: of one file, or of one dataset, at one RSE for one rule.
     LockState, "lock state" {
         /// A request is to bring the file.
@@ -160,6 +174,7 @@ mod tests {
     fn names_and_letters_read_back() {
         check(ReplicaState::ALL, |word| (word.as_str(), word.letter()));
         check(RuleState::ALL, |word| (word.as_str(), word.letter()));
+        check(LoadState::ALL, |word| (word.as_str(), word.letter()));
         check(LockState::ALL, |word| (word.as_str(), word.letter()));
         check(RequestState::ALL, |word| (word.as_str(), word.letter()));
         check(RequestType::ALL, |word| (word.as_str(), word.letter()));
