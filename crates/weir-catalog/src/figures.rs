@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_database::Session;
-use weir_model::catalog::{RequestState, RuleState};
+use weir_model::catalog::{LoadState, RequestState, RuleState};
 use weir_service::metrics::{Kind, Page};
 use weir_store::StoreError;
 
@@ -18,6 +18,8 @@ pub(crate) struct Figures {
     pub(crate) requests: BTreeMap<&'static str, u64>,
     /// Rules by state.
     pub(crate) rules: BTreeMap<&'static str, u64>,
+    /// Loads by state.
+    pub(crate) loads: BTreeMap<&'static str, u64>,
 }
 
 /// Counts, in one transaction.
@@ -45,6 +47,9 @@ pub(crate) fn read(session: &mut dyn Session) -> Result<Figures, StoreError> {
     for row in session.query("SELECT state, count(*) FROM rules GROUP BY state", &[])? {
         figures.rules.insert(row.parsed::<RuleState>(0)?.as_str(), row.size(1)?);
     }
+    for row in session.query("SELECT state, count(*) FROM loads GROUP BY state", &[])? {
+        figures.loads.insert(row.parsed::<LoadState>(0)?.as_str(), row.size(1)?);
+    }
     Ok(figures)
 }
 
@@ -65,6 +70,7 @@ impl Figures {
         for (name, help, all) in [
             ("weir_catalog_requests", "requests that have not ended", &self.requests),
             ("weir_catalog_rules", "rules", &self.rules),
+            ("weir_catalog_loads", "loads, those that have ended too", &self.loads),
         ] {
             page.family(name, Kind::Gauge, help);
             for (state, n) in all {

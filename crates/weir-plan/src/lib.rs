@@ -38,6 +38,7 @@ mod threshold;
 mod write;
 
 pub mod inject;
+pub mod loads;
 
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore, Variation};
 pub use keys::CHALLENGE_TABLES;

@@ -2,6 +2,7 @@
 
 mod authority;
 mod catalog;
+mod load;
 mod probe;
 mod storage;
 mod transfer;
@@ -18,6 +19,7 @@ pub(crate) use catalog::{
     CatalogArguments, CatalogBackupArguments, CatalogCheckArguments, CatalogCommand, CatalogRestoreArguments,
     CatalogStatusArguments, RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
 };
+pub(crate) use load::{LoadAddArguments, LoadCommand, LoadListArguments, LoadShowArguments, LoadStopArguments};
 pub(crate) use probe::ProbeArguments;
 pub(crate) use storage::{
     AccessArguments, StorageChecksumArguments, StorageCommand, StorageDuArguments, StorageGetArguments,
@@ -89,6 +91,9 @@ pub(crate) enum Command {
     /// Ask a catalogue for copies of data, and follow them
     #[command(subcommand)]
     Rule(RuleCommand),
+    /// Hold links at rates by rules that a catalogue makes
+    #[command(subcommand)]
+    Load(LoadCommand),
     /// Look after a catalogue
     #[command(subcommand)]
     Catalog(CatalogCommand),

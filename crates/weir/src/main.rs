@@ -13,7 +13,7 @@
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
 //! | [`sim`] | `weir sim …` |
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
-//! | [`rule`], [`catalog`] | `weir rule …`, `weir catalog …` |
+//! | [`rule`], [`load`], [`catalog`] | `weir rule …`, `weir load …`, `weir catalog …` |
 //! | [`token`], [`trust`] | as whom these commands come, and whom they trust |
 //! | [`probe`] | `weir probe` |
 //! | [`authority`] | `weir authority …` |
@@ -26,6 +26,7 @@ mod cli;
 mod completions;
 mod failure;
 mod grid;
+mod load;
 mod logging;
 mod output;
 mod probe;
@@ -81,6 +82,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Storage(command) => storage::run(command, output),
         Command::Transfer(command) => transfer::run(command, output),
         Command::Rule(command) => rule::run(command, output),
+        Command::Load(command) => load::run(command, output),
         Command::Catalog(command) => catalog::run(command, output),
         Command::Probe(arguments) => probe::run(&arguments, output),
         Command::Authority(command) => authority::run(command, output),

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 57] = [
+const COMMANDS: [&str; 62] = [
     "probe",
     "authority",
     "authority new",
@@ -50,6 +50,11 @@ const COMMANDS: [&str; 57] = [
     "rule watch",
     "rule why",
     "rule delete",
+    "load",
+    "load add",
+    "load list",
+    "load show",
+    "load stop",
     "catalog",
     "catalog status",
     "catalog backup",

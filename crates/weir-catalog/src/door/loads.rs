@@ -397,18 +397,20 @@ pub(crate) async fn stop(door: State, caller: Caller, Path(id): Path<String>, bo
     Ok(json_answer(&json!({ "stopped": stopped })))
 }
 
-/// `POST /loads/stop`: all loads of the caller's account, or of `account`; with `everybody` those of all accounts.
+/// `POST /loads/stop`: all loads of `account`; without that those of the caller's account, or of all accounts if it is an administrator's.
 pub(crate) async fn stop_all(door: State, caller: Caller, body: Object) -> Answer {
     let (ends_rules, now) = (!body.flag("keep_rules")?.unwrap_or_default(), time::now());
-    let account = body
-        .text("account")?
-        .map_or_else(|| Ok(caller.account().clone()), str::parse::<AccountName>);
+    let account = body.text("account")?.map(str::parse::<AccountName>).transpose();
     let account = account.map_err(|error| Failure::value(error.to_string()))?;
-    let everybody = body.flag("everybody")?.unwrap_or_default();
     let write = move |session: &mut dyn Session| {
-        let owner = (!everybody).then_some(&account);
-        caller.may(session, Operation::ChangeRules, owner)?;
-        let which = owner.map_or(Which::All, |owner| Which::Of(owner.clone()));
+        let which = match &account {
+            Some(account) => {
+                caller.may(session, Operation::ChangeRules, Some(account))?;
+                Which::Of(account.clone())
+            }
+            None if caller.may(session, Operation::ChangeRules, None).is_ok() => Which::All,
+            None => Which::Of(caller.account().clone()),
+        };
         let reason = format!("stopped by {}", caller.account());
         loads::stop(session, &which, (ends_rules, &reason), now)
     };
