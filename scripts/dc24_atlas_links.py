@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes data/dc24_atlas_links.csv and grids/dc24-atlas.toml: the links of ATLAS in the data challenge of 2024.
+"""Writes data/dc24_atlas_links.csv, data/dc24_atlas_legs.csv and grids/dc24-atlas.toml: the links of ATLAS in the data challenge of 2024.
 
 The report gives, per Tier-0 and Tier-1, what was to come in and go out in the minimal and in the flexible scenario
 (data/dc24_atlas_sites.csv), what of it was T0 -> T1 and T1 -> T1 (data/dc24_in2p3_T6.5a.csv), the totals of 682 Gb/s and
@@ -127,6 +127,51 @@ def production(draw, sites, model, flexible):
     return links
 
 
+def group(site):
+    """The group of a Tier-2, by region; those of Europe and the USA, which are many, in several."""
+    if not site.startswith("T2-"):
+        return site
+    _, region, _, number = site.split("-")
+    parts = {"EU": 3, "US": 2}.get(region)
+    return f"T2-{region}-{int(number) % parts + 1}" if parts else f"T2-{region}"
+
+
+def leg(source, destination):
+    tiers = {0 if site == T0 else 2 if site.startswith("T2-") else 1 for site in (source, destination)}
+    if source == T0 and tiers == {0, 1}:
+        return "t0-t1"
+    return "t2-t2" if tiers == {2} else "t1-t2" if 2 in tiers else "t1-t1"
+
+
+def grouped(tests):
+    """The links by scenario and leg, with groups for the Tier-2s. What was to flow within a group is spread over the other links between
+    groups, so that the sum of each leg holds."""
+    legs = {}
+    for test, links in tests.items():
+        scenario = test.removeprefix("t0-").removeprefix("ndgf-")
+        if scenario == "production":
+            continue
+        for source, destination, rate in links:
+            link = (group(source), group(destination))
+            sums = legs.setdefault(f"{scenario}-{leg(source, destination)}", {})
+            sums[link] = sums.get(link, 0.0) + rate
+    for sums in legs.values():
+        between = {link: rate for link, rate in sums.items() if link[0] != link[1]}
+        factor = sum(sums.values()) / sum(between.values())
+        sums.clear()
+        sums.update({link: rate * factor for link, rate in sorted(between.items())})
+    return legs
+
+
+def write(name, tests):
+    with open(ROOT / "data" / name, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["test", "source", "destination", "rate_mbps"])
+        for test, links in tests.items():
+            for source, destination, rate in links:
+                writer.writerow([test, source, destination, max(1, round(rate * 1000))])
+
+
 def main():
     draw = random.Random(SEED)
     sites, model = read("dc24_atlas_sites.csv"), read("dc24_in2p3_T6.5a.csv")
@@ -139,12 +184,9 @@ def main():
     for test, links in {"alone": export, "minimal": t0_minimal, "flexible": t0_flexible}.items():
         tests[f"t0-{test}"] = [link for link in links if link[1] != "NDGF-T1"]
         tests[f"ndgf-{test}"] = [link for link in links if link[1] == "NDGF-T1"]
-    with open(ROOT / "data" / "dc24_atlas_links.csv", "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["test", "source", "destination", "rate_mbps"])
-        for test, links in tests.items():
-            for source, destination, rate in links:
-                writer.writerow([test, source, destination, max(1, round(rate * 1000))])
+    write("dc24_atlas_links.csv", tests)
+    legs = grouped(tests)
+    write("dc24_atlas_legs.csv", {leg: [(*link, rate) for link, rate in links.items()] for leg, links in legs.items()})
     with open(ROOT / "grids" / "dc24-atlas.toml", "w") as file:
         file.write(GRID)
         for row in sites:

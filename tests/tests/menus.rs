@@ -82,3 +82,41 @@ fn a_week_at_a_tier_1() -> Result<()> {
     assert_eq!(names, ["export", "export-again", "ingress", "egress", "checksums"]);
     Ok(())
 }
+
+/// The rate that the workloads are asked for whose names begin so, in b/s.
+fn asked(report: &Value, begin: &str) -> u64 {
+    let all = report["workloads"].as_array().unwrap().iter();
+    let of_it = all.filter(|one| one["name"].as_str().unwrap().starts_with(begin));
+    of_it.map(|one| one["asked_bps"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn cms_in_four_scenarios() -> Result<()> {
+    // Wrong: a scenario has another rate than 250 Gb/s, or all at once are not 1 Tb/s.
+    let report = report_of("dc24-cms", &["--scale", "0.0001"])?;
+    is_whole(&report);
+    let rates = ["t0-export", "t1-export", "output", "aaa", "all-"].map(|begin| asked(&report, begin));
+    assert_eq!(rates, [25_000_000, 25_000_000, 25_000_000, 25_000_000, 100_000_000]);
+    Ok(())
+}
+
+#[test]
+fn atlas_alone_minimal_and_flexible() -> Result<()> {
+    // Wrong: the legs of a scenario do not add up to its total: 257 Gb/s, 682 Gb/s, 1.4 Tb/s.
+    let report = report_of("dc24-atlas", &["--scale", "0.0001"])?;
+    is_whole(&report);
+    let totals = [
+        ("alone-", 25_700_000),
+        ("minimal-", 68_200_000),
+        ("flexible-", 140_000_000),
+    ];
+    for (begin, total) in totals {
+        // The rates of links are rounded to Mb/s.
+        assert!(
+            asked(&report, begin).abs_diff(total) < total / 1000,
+            "{begin}: {}",
+            asked(&report, begin)
+        );
+    }
+    Ok(())
+}
