@@ -52,7 +52,9 @@ fn command(folder: &Path) -> Command {
 fn rules_bring_files_and_the_catalogue_deletes_them() -> Result<()> {
     // Wrong: a challenge that claims to test the chain goes round the catalogue, or deletes by itself.
     let folder = tempfile::tempdir()?;
-    fs::write(folder.path().join("chain.toml"), challenge("", "") + THRESHOLDS)?;
+    // The transfer service tells the catalogue of ends; nothing would come if it waited until it asks.
+    let catalog = "poll = \"1h\"";
+    fs::write(folder.path().join("chain.toml"), challenge(catalog, "") + THRESHOLDS)?;
     let mut check = Command::new(weir_binary());
     let checked = run(check
         .args(["challenge", "check", "chain.toml"])

@@ -130,11 +130,12 @@ pub(crate) fn storage(
     Ok(config)
 }
 
-/// The transfer service, with the limits of the grid file. It reaches storages at these addresses.
+/// The transfer service, with the limits of the grid file. It reaches storages at these addresses, and tells the catalogue of transfers that have
+/// ended, if there is one.
 pub(crate) fn transfer(
     (ground, user): (&Ground, &User),
     grid: &Grid,
-    listen: SocketAddr,
+    (listen, catalog): (SocketAddr, Option<SocketAddr>),
     issuer_url: &str,
     reach: &[Network],
 ) -> Result<TransferConfig, GridError> {
@@ -154,7 +155,14 @@ pub(crate) fn transfer(
         scope: Some(ADMIN_SCOPE.to_owned()),
         ..transfer_config::AdminConfig::default()
     }];
-    config.events = grid.broker.as_ref().map(|broker| events(broker, folder.join("events")));
+    if catalog.is_some() || grid.broker.is_some() {
+        let mut events = transfer_config::EventsConfig::new(folder.join("events"));
+        events.stomps.extend(grid.broker.as_ref().map(stomp));
+        events
+            .webhooks
+            .extend(catalog.map(|catalog| webhook(ground, catalog)).transpose()?);
+        config.events = Some(events);
+    }
     config.limits.link = grid.transfer.max_active_per_link;
     config.limits.inbound = grid.transfer.max_active_per_rse_in;
     config.limits.outbound = grid.transfer.max_active_per_rse_out;
@@ -221,6 +229,7 @@ pub(crate) fn catalog(
             // The issuer of the grid gives a new one with each job.
             unmanaged_tokens: true,
             stomp: grid.broker.as_ref().map(subscription),
+            webhook_token_file: Some(ground.password(WEBHOOK_TOKEN)?),
             ..TransfersConfig::default()
         },
         deletion: DeletionConfig {
@@ -242,17 +251,27 @@ fn subscription(broker: &Broker) -> SubscriptionConfig {
 }
 
 /// FTS3's messages, for a broker.
-fn events(broker: &Broker, spool: PathBuf) -> transfer_config::EventsConfig {
-    let stomp = transfer_config::StompSinkConfig {
+fn stomp(broker: &Broker) -> transfer_config::StompSinkConfig {
+    transfer_config::StompSinkConfig {
         tls: broker.tls,
         user: broker.user.clone(),
         password_file: broker.password_file.clone(),
         ..transfer_config::StompSinkConfig::new("broker", &broker.address)
-    };
-    transfer_config::EventsConfig {
-        stomps: vec![stomp],
-        ..transfer_config::EventsConfig::new(spool)
     }
+}
+
+/// The file with the token that the transfer service shows the catalogue.
+const WEBHOOK_TOKEN: &str = "catalog/webhook";
+
+/// The same for the catalogue, which then asks for the jobs at once.
+fn webhook(ground: &Ground, catalog: SocketAddr) -> Result<transfer_config::WebhookSinkConfig, GridError> {
+    ground.folder("catalog")?;
+    Ok(transfer_config::WebhookSinkConfig {
+        name: "catalog".to_owned(),
+        url: format!("https://{catalog}/.well-known/weir/transfers"),
+        token_file: Some(ground.password(WEBHOOK_TOKEN)?),
+        send: transfer_config::Messages::only(&["complete"]),
+    })
 }
 
 /// The host without scheme and port: what the certificate names, and what Rucio asks its tokens for. Each storage on a loopback address

@@ -275,18 +275,25 @@ impl Services {
         let rses = grid.rses.iter().map(|rse| describe_rse(ground, rse, &listens));
         let rses = rses.collect::<Result<_, _>>()?;
 
-        let transfer = match &grid.transfer_service {
-            Some(external) => DoorDescription {
+        let catalog = options
+            .catalog
+            .then(|| ground.addresses.choose("catalog", SERVICE_HOST));
+        let catalog = catalog.transpose()?;
+        let transfer = if let Some(external) = &grid.transfer_service {
+            DoorDescription {
                 url: external.url.clone(),
                 kind: KindDescription::External,
-            },
-            None => self.start_transfer((ground, &user), grid, &issuer_url, &reach).await?,
-        };
-        let catalog = if options.catalog {
-            let urls = (issuer_url.as_str(), &issuer_client, transfer.url.as_str());
-            Some(self.start_catalog((ground, &user), grid, urls).await?)
+            }
         } else {
-            None
+            let reached = (issuer_url.as_str(), reach.as_slice());
+            self.start_transfer((ground, &user), grid, reached, catalog).await?
+        };
+        let catalog = match catalog {
+            Some(listen) => {
+                let urls = (issuer_url.as_str(), &issuer_client, transfer.url.as_str());
+                Some(self.start_catalog((ground, &user), grid, listen, urls).await?)
+            }
+            None => None,
         };
         ground.addresses.save()?;
 
@@ -312,11 +319,11 @@ impl Services {
         &mut self,
         (ground, user): (&mut Ground, &User),
         grid: &Grid,
-        issuer_url: &str,
-        reach: &[Network],
+        (issuer_url, reach): (&str, &[Network]),
+        catalog: Option<SocketAddr>,
     ) -> Result<DoorDescription, GridError> {
         let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
-        let config = configure::transfer((ground, user), grid, listen, issuer_url, reach)?;
+        let config = configure::transfer((ground, user), grid, (listen, catalog), issuer_url, reach)?;
         let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
         let transfer = run_on(transfers, weir_fts::TransferService::start(config)).await;
         let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
@@ -332,9 +339,9 @@ impl Services {
         &mut self,
         (ground, user): (&mut Ground, &User),
         grid: &Grid,
+        listen: SocketAddr,
         (issuer_url, client, transfer_url): (&str, &ClientDescription, &str),
     ) -> Result<CatalogDescription, GridError> {
-        let listen = ground.addresses.choose("catalog", SERVICE_HOST)?;
         let config = configure::catalog((ground, user), grid, listen, (issuer_url, client, transfer_url))?;
         let password_file = config.root.password_file.clone();
         let catalog = weir_catalog::Catalog::start(config).await;
