@@ -369,6 +369,7 @@ CREATE TABLE loads (
     ends_rules     BOOLEAN NOT NULL,
     held           TEXT,
     reason         TEXT,
+    stopped        BIGINT,
     created        BIGINT NOT NULL,
     updated        BIGINT NOT NULL
 );

@@ -289,11 +289,14 @@ fn row(session: &mut dyn Session, load: &Load, now: Millis) -> Result<Value, Sto
         Some(id) => dids::by_id(session, id)?.map(|known| known.did.to_string()),
     };
     let mut row = settings(&plan.settings);
-    let due = load.terms()?.asked_by(loads::between(plan.starts, now));
+    // A load that was stopped asks for nothing more.
+    let until = load.stopped.map_or(now, |stopped| stopped.min(now));
+    let due = load.terms()?.asked_by(loads::between(plan.starts, until));
     let about = json!({
         "id": load.uid, "account": plan.account, "source": source, "destination": destination, "state": load.state,
         "start": utc(plan.starts), "end": utc(plan.ends), "created_at": utc(load.created),
         "scope": plan.scope, "data": data, "cycles": load.n_cycles,
+        "stopped_at": load.stopped.map(utc),
         "next_cycle": (load.state != LoadState::Ended && load.state != LoadState::Stopped).then(|| load.due.map(utc)),
         "held": load.held.map(Held::as_str), "reason": load.reason,
     });

@@ -48,6 +48,8 @@ pub struct Load {
     pub held: Option<Held>,
     /// The same in a sentence, or who stopped it.
     pub reason: Option<String>,
+    /// When it was stopped first.
+    pub stopped: Option<Millis>,
     /// When it was added.
     pub created: Millis,
 }
@@ -157,7 +159,7 @@ pub(crate) fn between(from: Millis, to: Millis) -> std::time::Duration {
 }
 
 const COLUMNS: &str = "load_id, uid, account, source, destination, scope, data, settings, state, starts, ends, due, place, n_cycles,
-    injected_files, injected_bytes, arrived_files, arrived_bytes, lost_bytes, given_up_bytes, ends_rules, held, reason, created";
+    injected_files, injected_bytes, arrived_files, arrived_bytes, lost_bytes, given_up_bytes, ends_rules, held, reason, created, stopped";
 
 fn load(row: &Row) -> Result<Load, StoreError> {
     let settings = serde_json::from_str(row.text(7)?);
@@ -191,6 +193,7 @@ fn load(row: &Row) -> Result<Load, StoreError> {
         held: row.optional(21, Row::text)?.and_then(held),
         reason: row.optional(22, Row::text)?.map(str::to_owned),
         created: row.int(23)?,
+        stopped: row.optional(24, Row::int)?,
     })
 }
 
@@ -297,7 +300,7 @@ pub fn stop(
     };
     // A load whose end has come still has rules as long as it is due.
     let text =
-        "UPDATE loads SET state = 'S', ends_rules = $1, due = $2, updated = $2, reason = $3 WHERE due IS NOT NULL
+        "UPDATE loads SET state = 'S', ends_rules = $1, due = $2, updated = $2, stopped = coalesce(stopped, $2), reason = $3 WHERE due IS NOT NULL
         AND (state <> 'S' OR ($1 AND NOT ends_rules)) AND (CAST($4 AS TEXT) IS NULL OR uid = $4)
         AND (CAST($5 AS TEXT) IS NULL OR account = $5)";
     session.execute(text, &values![ends_rules, now, reason, uid, account])

@@ -328,6 +328,7 @@ async fn a_stop_ends_rules_and_lasts(database: Database) {
         (live.rules, live.lost, load.reason.as_deref()),
         (0, Bytes(170), Some("stopped by alice"))
     );
+    assert_eq!(load.stopped, Some(NOW + 8 * SECOND), "the first stop");
     // Whatever restarts, it injects nothing.
     let world = World::new(&database);
     for second in 42..200 {
