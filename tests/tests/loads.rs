@@ -206,13 +206,18 @@ fn a_load_keeps_to_quota_and_to_its_owner() {
             "--cycle",
             "1s",
             "--comment",
-            "quota",
+            "quota \u{1b}[2J",
         ],
     );
     let id = added.expect_ok().unwrap().stdout.trim().to_owned();
     let load = until(&grid, &id, |load| load["held"] == "quota");
     check(&load);
     assert_eq!(number(&load, "injected_bytes"), 100_000);
+    let text = root(&grid, &["show", &id]).expect_ok().unwrap().stdout;
+    assert!(
+        text.contains("quota") && !text.contains('\u{1b}'),
+        "a remark of somebody else moves the cursor: {text}"
+    );
     let other = root(
         &grid,
         &[

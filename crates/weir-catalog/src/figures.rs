@@ -70,7 +70,7 @@ impl Figures {
         for (name, help, all) in [
             ("weir_catalog_requests", "requests that have not ended", &self.requests),
             ("weir_catalog_rules", "rules", &self.rules),
-            ("weir_catalog_loads", "loads, those that have ended too", &self.loads),
+            ("weir_catalog_loads", "loads, ended ones too", &self.loads),
         ] {
             page.family(name, Kind::Gauge, help);
             for (state, n) in all {

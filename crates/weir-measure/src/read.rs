@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_just_begun_has_no_rows() {
-        // Wrong: what a run left that was killed in its first moment cannot be listed, and stays.
+        // Wrong: the files of a run that was killed in its first moment cannot be listed, and stay.
         assert_eq!(rows(""), Ok(0));
         let cut = rows("file,by").map_err(|error| error.to_string());
         assert_eq!(cut, Err("files.csv, line 1: its end is missing".to_owned()));

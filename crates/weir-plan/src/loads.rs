@@ -9,7 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::Serialize;
-use weir_model::Problem;
+use weir_model::{Problem, file::nearest};
 use weir_units::Timestamp;
 
 /// A load as a catalogue is asked for it (`POST /loads`).
@@ -165,15 +165,14 @@ impl Reader<'_> {
         if !self.problems.is_empty() {
             return Vec::new();
         }
-        let (mut loads, mut lines) = (Vec::<LoadPlan>::new(), Vec::new());
+        let (mut loads, mut of_links) = (Vec::<LoadPlan>::new(), OfLinks::new());
         for cells in rows.records() {
             match cells {
                 Ok(cells) => {
                     let line = cells.position().map_or(0, |position| position.line() as usize);
                     if let Some(load) = self.load(&Row { line, cells: &cells }) {
-                        self.again(&load, line, (&loads, &lines));
+                        self.again(&load, line, &mut of_links);
                         loads.push(load);
-                        lines.push(line);
                     }
                 }
                 Err(error) => {
@@ -187,8 +186,8 @@ impl Reader<'_> {
                     self.problem(line, None, message, "give every row a cell for each column");
                 }
             }
-            if self.problems.len() > PROBLEMS_MAX {
-                return loads;
+            if self.problems.len() > PROBLEMS_MAX || loads.len() > LOADS_MAX {
+                break;
             }
         }
         if loads.is_empty() && self.problems.is_empty() {
@@ -197,8 +196,8 @@ impl Reader<'_> {
             self.problem(
                 1,
                 None,
-                format!("the file has {} loads", loads.len()),
-                "write at most 10,000 to a file",
+                format!("the file has more than {LOADS_MAX} loads"),
+                "divide it",
             );
         }
         loads
@@ -251,7 +250,7 @@ impl Reader<'_> {
             return String::new();
         };
         if !self.rses.contains(name) {
-            let remedy = match self.nearest(name) {
+            let remedy = match nearest(name, self.rses.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean {near}?"),
                 None => "see `rucio rse list` for those that there are".to_owned(),
             };
@@ -263,13 +262,6 @@ impl Reader<'_> {
             );
         }
         name.to_owned()
-    }
-
-    /// An RSE whose name differs by its case, or by one or two characters.
-    fn nearest(&self, name: &str) -> Option<&str> {
-        let same_case = self.rses.iter().find(|rse| rse.eq_ignore_ascii_case(name));
-        let near = || self.rses.iter().find(|rse| distance(rse, name) <= 2);
-        same_case.or_else(near).map(String::as_str)
     }
 
     /// A number between bounds; the default where the cell is empty.
@@ -360,31 +352,37 @@ impl Reader<'_> {
     }
 
     /// A link has one load at a time.
-    fn again(&mut self, load: &LoadPlan, line: usize, (loads, lines): (&[LoadPlan], &[usize])) {
-        let span = |load: &LoadPlan| {
-            let read = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse_rfc3339);
-            let start = read(&load.start).unwrap_or(self.now);
-            let end = read(&load.end).unwrap_or(start + std::time::Duration::from_secs(DURATION));
-            (start, end)
-        };
-        let (start, end) = span(load);
-        let is_same = |other: &LoadPlan| {
-            let (from, to) = span(other);
-            (&other.source, &other.destination) == (&load.source, &load.destination) && from < end && to > start
-        };
-        if let Some(at) = loads.iter().position(is_same) {
-            let message = format!(
-                "{} → {} has a load at that time in line {}",
-                load.source, load.destination, lines[at]
-            );
-            self.problem(
-                line,
-                Some(DESTINATION),
-                message,
-                "have one begin when the other has ended",
-            );
+    fn again(&mut self, load: &LoadPlan, line: usize, of_links: &mut OfLinks) {
+        let read = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse_rfc3339);
+        let start = read(&load.start).unwrap_or(self.now);
+        let end = read(&load.end).unwrap_or(start + std::time::Duration::from_secs(DURATION));
+        let others = of_links
+            .entry((load.source.clone(), load.destination.clone()))
+            .or_default();
+        let other = others.iter().find(|other| other.start < end && other.end > start);
+        let message = other.map(|other| {
+            let (source, destination) = (&load.source, &load.destination);
+            format!(
+                "{source} → {destination} has a load at that time in line {}",
+                other.line
+            )
+        });
+        others.push(Span { start, end, line });
+        if let Some(message) = message {
+            let remedy = "have one begin when the other has ended";
+            self.problem(line, Some(DESTINATION), message, remedy);
         }
     }
+}
+
+/// The times of the loads that were read, by source and destination.
+type OfLinks = BTreeMap<(String, String), Vec<Span>>;
+
+/// The time of a load, with its line.
+struct Span {
+    start: Timestamp,
+    end: Timestamp,
+    line: usize,
 }
 
 /// A time in UTC: RFC 3339, with a space for the `T`, without the seconds or the `Z`; or seconds since 1970.
@@ -395,24 +393,6 @@ fn moment(text: &str) -> Option<Timestamp> {
     let plain = text.trim_end_matches('Z').replacen(' ', "T", 1);
     let seconds = if plain.matches(':').count() == 1 { ":00" } else { "" };
     Timestamp::parse_rfc3339(&format!("{plain}{seconds}Z"))
-}
-
-/// The edits between two names, at most three.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    if one.len().abs_diff(other.len()) > 2 {
-        return 3;
-    }
-    let mut row = (0..=other.len()).collect::<Vec<_>>();
-    for (at, byte) in one.iter().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], at + 1);
-        for (column, with) in other.iter().enumerate() {
-            let replaced = corner + usize::from(byte != with);
-            corner = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(corner + 1);
-        }
-    }
-    row[other.len()].min(3)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Loads. Rucio 41.5 has none; times are RFC 3339 in UTC, rates bits per second, spans seconds.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, Query};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use weir_model::{
     RseName,
     catalog::{AccountName, Did, DidType, LoadState, Scope},
 };
-use weir_rules::loads::Held;
+use weir_rules::{ids::RseId, loads::Held};
 use weir_service::time::{self, Millis};
 use weir_store::StoreError;
 use weir_units::{Bytes, Timestamp};
@@ -42,6 +44,9 @@ const LENGTH_MAX: u64 = 60 * DAY;
 
 /// Loads that are added together, and listed, at most.
 const LOADS_MAX: usize = 10_000;
+
+/// Characters of a remark, and of the name of an activity, at most.
+const TEXT_MAX: usize = 1000;
 
 /// Cycles of one answer.
 const CYCLES_MAX: usize = 10_000;
@@ -112,7 +117,7 @@ fn curve(body: &Object) -> Result<Vec<(u64, u64)>, Failure> {
     }
 }
 
-/// The keys of a load. Others are refused: one that is misspelt would be ignored.
+/// The keys of a load. Other keys are refused, since a misspelt key would be ignored.
 const KEYS: [&str; 20] = [
     "account",
     "activity",
@@ -140,7 +145,12 @@ fn asked(body: &Object, own: &AccountName, now: Millis) -> Result<Asked, Failure
     if let Some(key) = body.keys().find(|key| !KEYS.contains(key)) {
         return Err(Failure::value(format!("a load has no key {key:?}")));
     }
-    let owned = |key: &str| Ok::<_, Failure>(body.text(key)?.map(str::to_owned));
+    let owned = |key: &str| match body.text(key)? {
+        Some(text) if text.chars().count() > TEXT_MAX => {
+            Err(Failure::value(format!("'{key}' has more than {TEXT_MAX} characters")))
+        }
+        text => Ok(text.map(str::to_owned)),
+    };
     let strange = |error: &dyn std::fmt::Display| Failure::value(error.to_string());
     let account = body
         .text("account")?
@@ -276,14 +286,22 @@ pub(crate) async fn add(door: State, caller: Caller, body: Object) -> Answer {
     Ok(created_with(&json!(uids)))
 }
 
-fn row(session: &mut dyn Session, load: &Load, now: Millis) -> Result<Value, StoreError> {
-    let live = loads::live(session, load)?;
-    let plan = &load.plan;
-    let mut name = |rse| {
-        let found = rses::by_number(session, rse)?;
-        Ok::<_, StoreError>(found.map(|one| one.rse.name.to_string()))
+/// The names of RSEs.
+type Names = BTreeMap<RseId, RseName>;
+
+fn names(session: &mut dyn Session) -> Result<Names, StoreError> {
+    let all = rses::list(session)?.into_iter();
+    Ok(all.map(|one| (one.rse.id, one.rse.name)).collect())
+}
+
+fn row(session: &mut dyn Session, load: &Load, names: &Names, now: Millis) -> Result<Value, StoreError> {
+    // Of a load that is due no more all is in its sums.
+    let live = match load.due {
+        Some(_) => loads::live(session, load)?,
+        None => Live::default(),
     };
-    let (source, destination) = (name(plan.source)?, name(plan.destination)?);
+    let plan = &load.plan;
+    let (source, destination) = (names.get(&plan.source), names.get(&plan.destination));
     let data = match plan.data {
         None => None,
         Some(id) => dids::by_id(session, id)?.map(|known| known.did.to_string()),
@@ -345,9 +363,9 @@ pub(crate) async fn list(door: State, _: Caller, Query(filter): Query<Filter>) -
     let account = account.map_err(|error| Failure::value(error.to_string()))?;
     let now = time::now();
     let read = move |session: &mut dyn Session| {
-        let all = loads::list(session, account.as_ref(), LOADS_MAX)?;
+        let (all, names) = (loads::list(session, account.as_ref(), LOADS_MAX)?, names(session)?);
         all.iter()
-            .map(|load| row(session, load, now))
+            .map(|load| row(session, load, &names, now))
             .collect::<Result<Vec<_>, _>>()
     };
     Ok(lines(door.database.read(read).await?))
@@ -357,8 +375,8 @@ pub(crate) async fn list(door: State, _: Caller, Query(filter): Query<Filter>) -
 pub(crate) async fn get(door: State, _: Caller, Path(id): Path<String>) -> Answer {
     let now = time::now();
     let read = move |session: &mut dyn Session| {
-        let load = loads::get(session, &id)?;
-        row(session, &load, now)
+        let (load, names) = (loads::get(session, &id)?, names(session)?);
+        row(session, &load, &names, now)
     };
     Ok(json_answer(&door.database.read(read).await?))
 }
@@ -421,7 +439,7 @@ pub(crate) async fn stop_all(door: State, caller: Caller, body: Object) -> Answe
     Ok(json_answer(&json!({ "stopped": stopped })))
 }
 
-/// Reads a body as [`add`] does: what is taken can be decided about.
+/// Reads a body as [`add`] does. The curve of a load that is accepted rises.
 #[cfg(any(test, fuzzing))]
 #[expect(clippy::expect_used, reason = "a target panics where it finds something")]
 pub(crate) fn fuzz(body: &Object) {

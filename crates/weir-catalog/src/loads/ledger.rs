@@ -121,7 +121,7 @@ pub struct Live {
     pub lost: Bytes,
 }
 
-/// What the open cycles of a load hold.
+/// The files and bytes of the open cycles of a load.
 ///
 /// # Errors
 /// The database fails.

@@ -30,7 +30,7 @@ pub struct Load {
     pub id: u64,
     /// The id that clients see: 32 hexadecimal digits.
     pub uid: String,
-    /// What was asked for.
+    /// The plan as its owner added it.
     pub plan: Plan,
     /// Its state.
     pub state: LoadState,
@@ -74,7 +74,7 @@ pub struct Sums {
 /// A load that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Whose rules it makes.
+    /// The account that owns its rules.
     pub account: AccountName,
     /// The RSE that holds the files.
     pub source: RseId,

@@ -217,7 +217,7 @@ async fn what_does_not_arrive_holds_back_and_is_lost_in_the_end(database: Databa
         (load.held, entries.last().unwrap().held),
         (Some(Held::Backlog), Some(Held::Backlog))
     );
-    // Their rules end after a minute; what was lost is asked for again, up to a quarter.
+    // Their rules end after a minute; lost bytes are asked for again, up to a quarter.
     for second in 55..=300 {
         world.pass(second, Some(FAILED)).await;
     }
@@ -318,7 +318,7 @@ async fn a_stop_ends_rules_and_lasts(database: Database) {
         (LoadState::Stopped, Bytes(170), 2),
         "rules are kept"
     );
-    // Those who stop it again with the rules have these ended.
+    // A second stop, with the rules, ends these.
     assert_eq!(done(&database, stopping(true, "alice")).await, 1);
     assert_eq!(done(&database, stopping(true, "alice")).await, 0);
     world.pass(40, None).await;

@@ -1,4 +1,4 @@
-//! What rules of loads had brought when they ended: the ledger of loads has it after the rule is gone.
+//! Arrivals of rules that a load made: the ledger of loads keeps their number after the rule is gone.
 
 use weir_database::{Session, values};
 use weir_rules::ids::RuleId;

@@ -147,7 +147,7 @@ fn rooms(session: &mut dyn Session, rses: &[RseId]) -> Result<BTreeMap<RseId, By
     session.query_many(text, &keys)?.iter().map(room).collect()
 }
 
-/// What still fits into an RSE for an account; `None`: there is no limit.
+/// The room that an account has left at an RSE; `None`: there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Left {
     quota: Option<Bytes>,
@@ -166,7 +166,7 @@ impl Left {
     }
 }
 
-/// What still fits into an RSE for an account.
+/// Reads the room that an account has left at an RSE.
 pub(crate) fn left(session: &mut dyn Session, account: &AccountName, rse: RseId) -> Result<Left, StoreError> {
     let space = rooms(session, &[rse])?.get(&rse).copied();
     let quota = accounts::limits::quota(session, account)?.left(rse).map(Bytes);

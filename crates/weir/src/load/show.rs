@@ -107,7 +107,8 @@ fn whole(load: &Value, cycles: &[Value], output: &Output) {
         ("comment", load["comment"].as_str().unwrap_or_default().to_owned()),
     ] {
         if !value.is_empty() {
-            output.line(format!("  {name:8}  {value}"));
+            // Other people's words reach this terminal.
+            output.line(format!("  {name:8}  {}", weir_auth::peer_text(value)));
         }
     }
     let left_out = cycles.len().saturating_sub(CYCLES);
@@ -116,7 +117,7 @@ fn whole(load: &Value, cycles: &[Value], output: &Output) {
     }
     for row in &cycles[left_out..] {
         let why = [row["held"].as_str(), row["reason"].as_str()];
-        let why = why.into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let why = weir_auth::peer_text(why.into_iter().flatten().collect::<Vec<_>>().join(": "));
         output.line(format!(
             "  {}  {:>5}  {} files, {}  rule {}  {why}",
             text(row, "asked_at"),

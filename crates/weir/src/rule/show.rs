@@ -93,7 +93,8 @@ fn whole(rule: &Value, output: &Output) {
         ("error", "last error"),
     ] {
         if !text(rule, key).is_empty() {
-            output.line(format!("  {name:10}  {}", text(rule, key)));
+            // Other people's words reach this terminal.
+            output.line(format!("  {name:10}  {}", weir_auth::peer_text(text(rule, key))));
         }
     }
 }
