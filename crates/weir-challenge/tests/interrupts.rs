@@ -68,7 +68,7 @@ fn rates() -> String {
 fn in_mode(mode: &str) -> String {
     format!(
         "name = \"cut\"\n[phases]\nhold = \"1 s\"\n{}\n\
-         [[workload]]\nkind = \"ramp\"\nparallel = [8]\nrepeat = 500\nfile_size = \"8 MB\"\nmode = \"{mode}\"\nlinks = [\"ALPHA->BETA\"]\n",
+         [[workload]]\nkind = \"ramp\"\nparallel = [8]\nrepeat = 100\nfile_size = \"8 MB\"\nmode = \"{mode}\"\nlinks = [\"ALPHA->BETA\"]\n",
         grid(TWO)
     )
 }
