@@ -1,10 +1,11 @@
 """Drives a grid with a real Rucio: its client asks its server for rules, and its daemons, each for one pass at a time, carry them out.
 
-usage: lab.py build | lab.py run LAB.json
+usage: lab.py build | lab.py run LAB.json | lab.py operate LAB.json
 
 RUCIO_CONFIG names the configuration. LAB.json says where the grid is: `rses` (name, url, area), `transfer`, `ca`, `user` (a PEM file
 with certificate and key) and `admin` (a bearer token for the transfer service's settings). Prints a line of JSON for each thing that
-was seen to hold; ends with 1 and a traceback at the first that does not.
+was seen to hold; ends with 1 and a traceback at the first that does not. `operate` adds the grid's RSEs under their own names, and then runs all
+daemons that a rule needs, from the submission to the deletion, until it is stopped.
 """
 import json
 import os
@@ -112,6 +113,29 @@ class Rucio:
             client.set_rse_usage(here, "storage", 10**9, 10**15)
         for source, distance in (("ALPHA", 1), ("GAMMA", 2)):
             client.add_distance(self.rse(mode, source), self.rse(mode, "BETA"), {"distance": distance})
+
+    def add_rses(self):
+        """The grid's own RSEs, as the grid file has them."""
+        client = self.client
+        for name, rse in self.grid.rses.items():
+            url = urlsplit(rse["url"])
+            client.add_rse(name, rse_type="DISK", deterministic=True, volatile=False)
+            copies = {"read": 1, "write": 1, "third_party_copy_read": 1, "third_party_copy_write": 1}
+            # Tokens are for davs alone, and the reaper's WebDAV speaks https alone.
+            for scheme, domains in (("davs", {"wan": copies}), ("https", {"wan": {"delete": 1}, "lan": {"delete": 1}})):
+                client.add_protocol(name, {
+                    "hostname": url.hostname, "port": url.port, "scheme": scheme, "prefix": url.path.rstrip("/") + "/",
+                    "impl": "rucio.rse.protocols.webdav.Default", "extended_attributes": None, "domains": domains,
+                })
+            attributes = {"fts": self.grid.transfer, "verify_checksum": True, "oidc_support": True}
+            for key, value in attributes.items():
+                client.add_rse_attribute(name, key, value)
+            client.set_local_account_limit("root", name, -1)
+            client.set_rse_usage(name, "storage", 10**9, 10**15)
+        for source in self.grid.rses:
+            for destination in self.grid.rses:
+                if source != destination:
+                    client.add_distance(source, destination, {"distance": 1})
 
     @staticmethod
     def rse(mode, name):
@@ -303,8 +327,33 @@ def run(path):
     print(json.dumps({"passed": True}), flush=True)
 
 
+def operate(path):
+    """What the operators of a Rucio do: RSEs, identities of users, and daemons."""
+    from rucio.common.logging import setup_logging
+    from rucio.daemons.judge.cleaner import rule_cleaner
+    from rucio.daemons.reaper.reaper import REGION, reaper
+
+    setup_logging(process_name="lab")
+    rucio = Rucio(Grid(path))
+    os.environ["X509_USER_PROXY"] = rucio.grid.lab["user"]
+    rucio.add_rses()
+    for identity, kind in rucio.grid.lab["identities"]:
+        rucio.client.add_identity("root", identity, kind, "lab@example.org")
+    print(json.dumps({"ready": True}), flush=True)
+    names = list(rucio.grid.rses)
+    while True:
+        rucio.submit()
+        rucio.poll()
+        rucio.finish()
+        rule_cleaner(once=True, sleep_time=0)
+        # A reaper that found little at an RSE leaves it alone for two minutes.
+        REGION.invalidate()
+        reaper(rses=names, include_rses=None, exclude_rses=None, once=True, sleep_time=60, delay_seconds=600, chunk_size=500)
+        time.sleep(0.5)
+
+
 if __name__ == "__main__":
-    {"build": build, "run": run}[sys.argv[1]](*sys.argv[2:])
+    {"build": build, "run": run, "operate": operate}[sys.argv[1]](*sys.argv[2:])
     # Daemons leave threads behind.
     sys.stdout.flush()
     os._exit(0)

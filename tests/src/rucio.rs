@@ -41,6 +41,8 @@ enable_metrics = False
 [oidc]
 idpsecrets = FOLDER/etc/idpsecrets.json
 admin_issuer = grid
+expected_scope = fts
+expected_audience = rucio
 [common]
 logdir = FOLDER/log
 mailtemplatedir = FOLDER/etc
@@ -62,6 +64,7 @@ pub struct RucioHome {
     pub folder: PathBuf,
     port: u16,
     authorities: Option<PathBuf>,
+    tls: Option<(PathBuf, PathBuf)>,
 }
 
 impl RucioHome {
@@ -93,6 +96,7 @@ impl RucioHome {
             folder,
             port,
             authorities: None,
+            tls: None,
         })
     }
 
@@ -103,6 +107,20 @@ impl RucioHome {
             authorities: Some(authorities),
             ..self
         }
+    }
+
+    /// Speaks TLS with this certificate and key, and lets clients log in with certificates of the authorities that it trusts.
+    ///
+    /// # Errors
+    /// The configuration cannot be written.
+    pub fn over_tls(self, certificate: PathBuf, key: PathBuf) -> Result<Self> {
+        let path = self.folder.join("etc/rucio.cfg");
+        let text = fs::read_to_string(&path)?;
+        write_private(&path, &text.replace("http://127.0.0.1", "https://127.0.0.1"))?;
+        Ok(Self {
+            tls: Some((certificate, key)),
+            ..self
+        })
     }
 
     /// A program of the peers with Rucio's environment.
@@ -141,12 +159,31 @@ impl RucioHome {
         gunicorn
             .args(workers)
             .args(["--timeout", "900", "-b", &format!("127.0.0.1:{}", self.port)]);
-        gunicorn.arg("rucio.web.rest.main:application");
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-m", "5"]);
+        if let (Some((certificate, key)), Some(authorities)) = (&self.tls, &self.authorities) {
+            gunicorn
+                .args([
+                    "--certfile".as_ref(),
+                    certificate.as_os_str(),
+                    "--keyfile".as_ref(),
+                    key.as_os_str(),
+                ])
+                .args(["--ca-certs".as_ref(), authorities.as_os_str()])
+                .args(["--cert-reqs", "1", "--pythonpath"])
+                .arg(root().join("tests/rucio"))
+                .arg("front:application");
+            curl.arg("--cacert")
+                .arg(authorities)
+                .arg(format!("https://127.0.0.1:{}/ping", self.port));
+        } else {
+            gunicorn.arg("rucio.web.rest.main:application");
+            curl.arg(format!("http://127.0.0.1:{}/ping", self.port));
+        }
         let mut server = Daemon::start(gunicorn, &self.folder.join("log/rest"))?;
-        let ping = format!("http://127.0.0.1:{}/ping", self.port);
         wait_for(PATIENCE, || {
             ensure!(server.ended()?.is_none(), "the server ended: {}", server.said());
-            let told = run(Command::new("curl").args(["-sS", "-m", "5", &ping]))?;
+            let told = run(&mut curl)?;
             Ok(told.stdout.contains("version").then_some(()))
         })?;
         Ok(server)

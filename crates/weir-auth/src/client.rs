@@ -1,6 +1,7 @@
 //! Tokens for requests of our own: given, from a file, or from an issuer.
 
 mod grants;
+mod rucio;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use crate::error::printable;
 use crate::secret::Secret;
 
 pub use grants::{Granted, Grants, Wanted};
+pub use rucio::RucioLogin;
 
 /// Most pairs of scopes and audience whose tokens are held at once; beyond them tokens are not kept.
 const SLOTS_MAX: usize = 16_384;
@@ -77,6 +79,18 @@ pub enum TokenError {
         /// How long it wants to be left alone, if it tells.
         retry_after: Option<Duration>,
     },
+    /// A Rucio server did not let the account in.
+    #[error("{url} did not let in the account {account:?}: {status} {reason}")]
+    Login {
+        /// Where the login was tried.
+        url: String,
+        /// The account.
+        account: String,
+        /// The status of the answer.
+        status: StatusCode,
+        /// Why, as the server says.
+        reason: String,
+    },
     /// The issuer's answer holds no token.
     #[error("the answer of {token_url} holds no bearer token")]
     NoToken {
@@ -109,7 +123,9 @@ impl TokenError {
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Answer(_) | Self::Timeout { .. } => true,
-            Self::Refused { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            Self::Refused { status, .. } | Self::Login { status, .. } => {
+                status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
+            }
             Self::File { .. } | Self::Url(_) | Self::NoToken { .. } => false,
         }
     }
@@ -147,7 +163,18 @@ impl TokenSource {
         Self(Kind::Client(Arc::new(Issuer {
             client,
             token_url: token_url.into(),
-            authorization: basic(client_id, secret),
+            way: Way::Credentials(basic(client_id, secret)),
+            slots: Mutex::default(),
+        })))
+    }
+
+    /// A Rucio server's own tokens, by login at the authentication server with this URL. Scopes and audience mean nothing to it. The client
+    /// shows the certificate of [`RucioLogin::Certificate`].
+    pub fn rucio(client: weir_http::Client, auth_url: &str, account: &str, login: RucioLogin) -> Self {
+        Self(Kind::Client(Arc::new(Issuer {
+            client,
+            token_url: format!("{}{}", auth_url.trim_end_matches('/'), login.path()),
+            way: Way::Rucio(account.to_owned(), login),
             slots: Mutex::default(),
         })))
     }
@@ -193,8 +220,17 @@ async fn read_file(path: PathBuf) -> Result<Secret, TokenError> {
 struct Issuer {
     client: weir_http::Client,
     token_url: String,
-    authorization: Secret,
+    way: Way,
     slots: Mutex<HashMap<(String, String), Arc<Slot>>>,
+}
+
+/// How an issuer is asked.
+#[derive(Debug)]
+enum Way {
+    /// By client credentials, with this `Authorization`.
+    Credentials(Secret),
+    /// By login to this account.
+    Rucio(String, RucioLogin),
 }
 
 /// The token for one pair of scopes and audience.
@@ -311,16 +347,14 @@ impl Issuer {
     }
 
     async fn exchange(&self, scopes: &str, audience: &str) -> Result<Held, TokenError> {
+        let authorization = match &self.way {
+            Way::Credentials(authorization) => authorization,
+            Way::Rucio(account, login) => return rucio::log_in(&self.client, &self.token_url, account, login).await,
+        };
         let form = form("client_credentials", &[("scope", scopes), ("audience", audience)]);
         // The life is counted from before the request, so that the token never ends earlier than we believe.
         let asked = Instant::now();
-        let answer = post(
-            &self.client,
-            (&self.token_url, &self.authorization),
-            form,
-            (scopes, audience),
-        )
-        .await?;
+        let answer = post(&self.client, (&self.token_url, authorization), form, (scopes, audience)).await?;
         read_answer(&answer, asked).ok_or_else(|| TokenError::NoToken {
             token_url: self.token_url.clone(),
         })
@@ -414,20 +448,21 @@ pub(crate) fn read_answer(answer: &[u8], asked: Instant) -> Option<Held> {
     }
     let answer: Answer = serde_json::from_slice(answer).ok()?;
     let token = answer.access_token.expose();
-    if !answer.token_type.eq_ignore_ascii_case("bearer")
-        || token.is_empty()
-        || !token.bytes().all(|b| b.is_ascii_graphic())
-    {
+    let is_whole = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if !answer.token_type.eq_ignore_ascii_case("bearer") || !is_whole {
         return None;
     }
+    let life = answer.expires_in.map(Duration::from_secs);
+    Some(held(answer.access_token, life, asked))
+}
+
+/// A token that was asked for at this moment.
+fn held(token: Secret, life: Option<Duration>, asked: Instant) -> Held {
     // A year is more than any token lives, and keeps the sum within what a clock holds.
-    let life = answer
-        .expires_in
-        .map_or(LIFE_DEFAULT, Duration::from_secs)
-        .min(Duration::from_secs(366 * 86_400));
-    Some(Held {
+    let life = life.unwrap_or(LIFE_DEFAULT).min(Duration::from_secs(366 * 86_400));
+    Held {
         renew: asked + life * 2 / 3,
         end: asked + life.saturating_sub(END_MARGIN.min(life / 6)),
-        token: answer.access_token,
-    })
+        token,
+    }
 }

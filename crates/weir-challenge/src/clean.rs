@@ -19,7 +19,9 @@ use weir_units::{Algorithm, Checksum};
 use crate::content::Content;
 use crate::description::{self, RunDescription};
 use crate::folder::RunFolder;
+use crate::injection::InjectionError;
 use crate::rebuild::{RebuildError, plan_of};
+use crate::rules::CatalogService;
 use crate::storage::{StorageDoor, StorageError};
 use crate::{RunError, doors};
 
@@ -65,6 +67,10 @@ pub enum CleanError {
 pub struct Cleaned {
     /// Directory of the run at every storage.
     pub directory: String,
+    /// Rules of the run in a catalogue that does not start with the grid; ended, if anything was deleted.
+    pub rules: usize,
+    /// Why they could not be looked at, or not be ended.
+    pub rules_failed: Option<String>,
     /// Files that the run noted and did not delete, at storage that is not the embedded grid's.
     pub files: Vec<LeftFile>,
     /// Paths in the run's directories that the run did not note, as RSE and path.
@@ -124,7 +130,7 @@ impl Cleaned {
 
     /// Whether something of the run could not be looked at or deleted.
     pub fn has_failed(&self) -> bool {
-        self.with(|found| matches!(found, Found::Failed(_))).next().is_some()
+        self.rules_failed.is_some() || self.with(|found| matches!(found, Found::Failed(_))).next().is_some()
     }
 }
 
@@ -148,7 +154,8 @@ impl Notes {
         let mut notes = Self::default();
         let cut = files::read(from, |row| {
             let place = (row.rse.to_owned(), row.path.to_owned());
-            for (end, _) in row.path.match_indices('/').filter(|(end, _)| *end >= directory.len()) {
+            let own = row.path.match_indices('/').filter(|(end, _)| *end >= directory.len());
+            for (end, _) in own.filter(|_| is_below(row.path, directory)) {
                 notes
                     .directories
                     .insert((row.rse.to_owned(), row.path[..end].to_owned()));
@@ -211,10 +218,20 @@ pub async fn clean(folder: &Path, which: Delete, tell: &(dyn Fn(&LeftFile) + Syn
     {
         return Err(CleanError::Inhabited { path });
     }
-    if plan.grid.rses.iter().any(|rse| !rse.kind.is_embedded()) {
+    let catalog = plan.grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
+    let has_rules = catalog.is_some() && plan.makes_rules();
+    if has_rules || plan.grid.rses.iter().any(|rse| !rse.kind.is_embedded()) {
         let place = scratch.clone().unwrap_or_else(|| folder.join("scratch"));
         let credentials = GridCredentials::open(&plan.grid, &place).await?;
-        let doors = doors::external(&plan.grid, &credentials, run.directory.trim_start_matches("/weir/"));
+        let name = run.directory.trim_start_matches("/weir/");
+        // First, so that the catalogue brings nothing back that is deleted here.
+        if let Some(access) = credentials.catalog().filter(|_| has_rules) {
+            match rules(&doors::catalog(access), name, delete).await {
+                Ok(count) => cleaned.rules = count,
+                Err(error) => cleaned.rules_failed = Some(weir_auth::redact(&weir_auth::error_chain(&error))),
+            }
+        }
+        let doors = doors::external(&plan.grid, &credentials, name);
         let cleaning = Cleaning {
             plan: &plan,
             directory: &run.directory,
@@ -239,6 +256,15 @@ pub async fn clean(folder: &Path, which: Delete, tell: &(dyn Fn(&LeftFile) + Syn
         }
     }
     Ok(cleaned)
+}
+
+/// Counts the rules of a run in a catalogue, and ends them if that is asked for.
+async fn rules(catalog: &CatalogService, run: &str, end: bool) -> Result<usize, InjectionError> {
+    let rules = catalog.rules_of(run).await?;
+    if end {
+        catalog.end(rules.iter().map(String::as_str)).await?;
+    }
+    Ok(rules.len())
 }
 
 /// Whether a directory is that of the grid which a run started: made by it, and named as only it names one.
@@ -329,9 +355,13 @@ impl Cleaning<'_> {
     }
 
     async fn file(&self, door: &StorageDoor, path: &str, note: &Note) -> Found {
-        if !is_below(path, self.directory) {
-            return Found::Other(format!("is not below {}", self.directory));
+        if !is_below(path, self.directory) && number_of_catalogued(path, self.directory).is_none() {
+            return Found::Other(format!(
+                "is not below {}, and no file of the run in a catalogue",
+                self.directory
+            ));
         }
+        let door = &door.of_path(path);
         let failed =
             |error: crate::storage::StorageError| Found::Failed(weir_auth::redact(&weir_auth::error_chain(&error)));
         match self.compare(door, path, note).await {
@@ -385,7 +415,13 @@ impl Cleaning<'_> {
 
     /// The checksum of a source file whose upload the run did not see end: its content follows from its number.
     fn of_source(&self, path: &str, size: u64) -> Option<Checksum> {
-        let number = path.strip_prefix(self.directory)?.strip_prefix("/src/")?.parse().ok()?;
+        let own = path
+            .strip_prefix(self.directory)
+            .and_then(|rest| rest.strip_prefix("/src/"));
+        let number = match own {
+            Some(number) => number.parse().ok()?,
+            None => number_of_catalogued(path, self.directory)?,
+        };
         let mut content = Content::new(self.plan.seed, number, size);
         let checksums = content.checksums();
         Iterator::for_each(&mut content, drop);
@@ -452,6 +488,16 @@ fn is_below(path: &str, directory: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
 }
 
+/// The number of a source file of the run that a catalogue knows, by its path: the catalogue chooses the folder, the run the name.
+fn number_of_catalogued(path: &str, directory: &str) -> Option<u64> {
+    let run = directory.rsplit('/').next().filter(|run| !run.is_empty())?;
+    let (folder, name) = path.rsplit_once('/')?;
+    if !is_below(path, "") || folder.is_empty() {
+        return None;
+    }
+    name.strip_prefix(run)?.strip_prefix(".source.")?.parse().ok()
+}
+
 fn is_below_or_at(path: &str, directory: &str) -> bool {
     path == directory || is_below(path, directory)
 }
@@ -466,6 +512,17 @@ mod tests {
         // Wrong: notes that somebody edited make `clean` delete what others stored.
         for path in ["/weir/run/0/A/1", "/weir/run/src/0"] {
             assert!(is_below(path, "/weir/run"), "{path}");
+        }
+        let number = |path: &str| number_of_catalogued(path, "/weir/run-1");
+        assert_eq!(number("/weir-challenge/ab/cd/run-1.source.7"), Some(7));
+        for path in [
+            "/weir-challenge/ab/cd/run-2.source.7",
+            "/weir-challenge/ab/cd/run-1.source.x",
+            "/weir-challenge/../cd/run-1.source.7",
+            "/run-1.source.7",
+            "run-1.source.7",
+        ] {
+            assert_eq!(number(path), None, "{path}");
         }
         for path in [
             "/weir/run",

@@ -26,23 +26,41 @@ const READ_AHEAD: usize = 1024;
 /// Failures in a row after which a storage is left alone.
 const FAILURES_MAX: u32 = 100;
 
-/// Longest time for the deletion of delivered files.
+/// Longest time for the deletion of delivered files by the run's own services.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Deletes what was delivered, but at doors where it stays, and waits for it.
+/// Longest time for the deletion of copies by a catalogue that runs elsewhere: several turns of daemons that pause a minute or two.
+const LIMIT_ELSEWHERE: Duration = Duration::from_secs(600);
+
+/// How often it is told what is waited for.
+const TELL: Duration = Duration::from_secs(10);
+
+/// Deletes what was delivered, but at doors where it stays, and waits for it. `tell` hears what a catalogue that runs elsewhere has to delete.
 pub(crate) async fn delivered<D: InjectionDoor>(
     engine: &mut Engine<D>,
     stays: &(dyn Fn(usize) -> bool + Sync),
-    stop: &Stop,
+    (stop, tell): (&Stop, Option<&(dyn Fn(String) + Sync)>),
     folder: &RunFolder,
 ) {
     engine.expire_all(stays);
-    let deadline = tokio::time::Instant::now() + LIMIT;
+    // Whoever interrupted the run does not wait for others' daemons.
+    let was_stopped = stop.soft.is_cancelled();
+    let patience = tell.filter(|_| !was_stopped).map_or(LIMIT, |_| LIMIT_ELSEWHERE);
+    let begin = tokio::time::Instant::now();
+    let mut told = begin;
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     while engine.is_deleting() {
-        if tokio::time::Instant::now() > deadline || stop.hard.is_cancelled() {
+        let now = tokio::time::Instant::now();
+        if now > begin + patience || stop.hard.is_cancelled() || (!was_stopped && stop.soft.is_cancelled()) {
             folder.log("some delivered files were not deleted in time");
             return;
+        }
+        if let Some(tell) = tell.filter(|_| now > told + TELL) {
+            told = now;
+            tell(format!(
+                "the catalogue has {} copies to delete",
+                engine.leaving_elsewhere()
+            ));
         }
         ticks.tick().await;
         engine.turn();
@@ -174,7 +192,7 @@ impl<'a> Deletion<'a> {
         }
         let door_to = &self.doors[door];
         let deleted = match made {
-            Some(_) => door_to.delete(path).await,
+            Some(_) => door_to.of_path(path).delete(path).await,
             None => door_to.delete_directory(path).await,
         };
         match deleted {

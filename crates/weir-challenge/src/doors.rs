@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_grid::{EmbeddedGrid, GridCredentials, KindDescription};
+use weir_grid::{CatalogAccess, EmbeddedGrid, GridCredentials, KindDescription, TransferCredential};
+use weir_http::Identity;
 use weir_model::{Grid, RseKind};
 
 use crate::RunError;
-use crate::rest::{Service, TokenHeader};
+use crate::rest::{Credential, Service, TokenFor};
+use crate::rules::CatalogService;
 use crate::storage::StorageDoor;
 
 /// The doors of a grid, and what opens them.
@@ -16,15 +18,14 @@ pub(crate) struct Doors {
     pub(crate) storage: Vec<StorageDoor>,
     /// The transfer service.
     pub(crate) transfer: Service,
-    /// The catalogue, if one runs with the grid.
-    pub(crate) catalog: Option<Service>,
+    /// The certificate that is delegated to the transfer service, if it takes no token.
+    pub(crate) delegated: Option<Identity>,
+    /// The catalogue, if the grid has one.
+    pub(crate) catalog: Option<CatalogService>,
 }
 
 /// Scope of tokens for a transfer service, as Rucio asks for it.
 const TRANSFER_SCOPE: &str = "fts";
-
-/// Scope of tokens for a catalogue. The catalogue identifies users by the subject of the token; the scope gives no right there.
-const CATALOG_SCOPE: &str = "fts";
 
 /// Makes the doors of the storages that are not a grid's own, for what the run of this name left there.
 pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) -> Result<Vec<StorageDoor>, RunError> {
@@ -94,28 +95,46 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
             name,
         });
     }
-    let service = |url: &str, audience: &str, scope: &'static str, header: TokenHeader| Service {
-        url: url.trim_end_matches('/').to_owned(),
-        audience: audience.to_owned(),
-        scope,
-        tokens: running.transfer_tokens().clone(),
-        header,
-        client: client.clone(),
+    let access = running.transfer();
+    let (credential, delegated) = match &access.credential {
+        TransferCredential::Token { tokens, audience } => {
+            let token = TokenFor {
+                source: tokens.clone(),
+                audience: audience.clone(),
+                scope: TRANSFER_SCOPE.to_owned(),
+            };
+            (Credential::Bearer(token), None)
+        }
+        TransferCredential::Certificate(identity) => (Credential::Certificate, Some(identity.clone())),
     };
-    let transfer = service(
-        &description.transfer.url,
-        running.transfer_audience(),
-        TRANSFER_SCOPE,
-        TokenHeader::Bearer,
-    );
-    let catalog = description.catalog.as_ref();
-    let catalog = catalog.map(|catalog| Service {
-        tokens: running.catalog_tokens().clone(),
-        ..service(&catalog.url, &catalog.url, CATALOG_SCOPE, TokenHeader::Rucio)
-    });
+    let transfer = Service {
+        url: access.url.trim_end_matches('/').to_owned(),
+        credential,
+        client: access.client.clone(),
+    };
     Ok(Doors {
         storage,
         transfer,
-        catalog,
+        delegated,
+        catalog: running.catalog().map(catalog),
     })
+}
+
+/// The catalogue that this opens.
+pub(crate) fn catalog(access: &CatalogAccess) -> CatalogService {
+    let token = TokenFor {
+        source: access.tokens.clone(),
+        audience: access.audience.clone(),
+        scope: access.token_scope.clone(),
+    };
+    CatalogService {
+        service: Service {
+            url: access.url.clone(),
+            credential: Credential::Rucio(token, access.account.clone()),
+            client: access.client.clone(),
+        },
+        account: access.account.clone(),
+        scope: access.scope.clone(),
+        is_own: access.is_own,
+    }
 }

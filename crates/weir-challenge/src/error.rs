@@ -43,6 +43,9 @@ pub enum RunError {
         /// The first of them.
         first: String,
     },
+    /// The certificate of the grid file could not be delegated.
+    #[error("could not delegate the certificate to the transfer service")]
+    Delegation(#[source] crate::injection::InjectionError),
     /// The catalogue did not take the source files.
     #[error("the catalogue could not be told of the source files")]
     Catalog(#[from] crate::injection::InjectionError),
@@ -62,6 +65,9 @@ impl RunError {
             Self::Grid(error) => error.remedy(),
             Self::Sites { .. } => Some("mend what the table names, or run without the preflight: --preflight none"),
             Self::Catalog(_) => Some("see what the catalogue says, or write inject = \"transfers\" into the workloads"),
+            Self::Delegation(_) => {
+                Some("see [transfer] of the grid file, and whether the service trusts the authority of the certificate")
+            }
             Self::NoDoor { .. } | Self::Interrupted => None,
         }
     }

@@ -1,5 +1,7 @@
 //! The FTS3 REST API as an injection door.
 
+mod delegation;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,11 +10,12 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
+use weir_auth::Secret;
 use weir_units::Algorithm;
 use weir_world::{ErrorClass, Party};
 
 use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase, RuleCopy};
-use crate::rest::Service;
+use crate::rest::{Credential, Service};
 use crate::storage::StorageDoor;
 
 /// File fields asked for when polling; `weir` is ours and absent elsewhere.
@@ -37,6 +40,8 @@ struct Whoami {
     user_dn: Option<String>,
     #[serde(default)]
     vos: Vec<String>,
+    #[serde(default)]
+    delegation_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -181,15 +186,24 @@ impl FtsDoor {
         ))
     }
 
-    /// Writes the job that FTS is sent. Tokens are one pair for the whole batch: it is one link.
-    async fn job(&self, batch: &Batch) -> Result<serde_json::Value, InjectionError> {
-        let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
+    /// Tokens for the storages of a batch: one pair for all of it, since it is one link. None where the service acts by a delegated certificate.
+    async fn tokens(&self, batch: &Batch) -> Result<Option<(Secret, Secret)>, InjectionError> {
+        if matches!(self.service.credential, Credential::Certificate) {
+            return Ok(None);
+        }
         let no_token = |error: crate::storage::StorageError| InjectionError::Token {
             door: self.service.url.clone(),
             source: error.into(),
         };
-        let read = source.token_to_read().await.map_err(no_token)?;
-        let write = destination.token_to_write().await.map_err(no_token)?;
+        let read = self.doors[batch.source].token_to_read().await.map_err(no_token)?;
+        let write = self.doors[batch.destination].token_to_write().await.map_err(no_token)?;
+        Ok(Some((read, write)))
+    }
+
+    /// Writes the job that FTS is sent.
+    async fn job(&self, batch: &Batch) -> Result<serde_json::Value, InjectionError> {
+        let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
+        let tokens = self.tokens(batch).await?;
         let file = |order: &crate::injection::Order| {
             let checksum = order.checksum.as_ref().map(|checksum| {
                 let name = match checksum.algorithm {
@@ -200,21 +214,24 @@ impl FtsDoor {
                 };
                 format!("{name}:{}", checksum.hex())
             });
-            json!({
+            let mut file = json!({
                 "sources": [order.source],
                 "destinations": [order.destination],
                 "filesize": order.size.0,
                 "checksum": checksum,
                 "activity": batch.activity,
                 "metadata": Metadata { weir_transfer: Some(order.id), request_id: None },
-                "source_tokens": [read.expose()],
-                "destination_tokens": [write.expose()],
-            })
+            });
+            if let Some((read, write)) = &tokens {
+                file["source_tokens"] = json!([read.expose()]);
+                file["destination_tokens"] = json!([write.expose()]);
+            }
+            file
         };
         let mut parameters = json!({
             "verify_checksum": verification(source.is_without_checksums(), destination.is_without_checksums()),
             "overwrite": false,
-            "unmanaged_tokens": true,
+            "unmanaged_tokens": tokens.is_some(),
             "id_generator": "deterministic",
             "sid": self.sid_of(batch),
             "job_metadata": { "issuer": "weir-challenge", "run": self.run },

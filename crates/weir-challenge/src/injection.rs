@@ -195,6 +195,15 @@ pub enum InjectionError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// No proxy could be signed for it.
+    #[error("could not delegate to {door}")]
+    Delegation {
+        /// The door.
+        door: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// There is no token for it.
     #[error("no token for {door}")]
     Token {
@@ -212,6 +221,7 @@ impl InjectionError {
         match self {
             Self::Busy { .. } | Self::Unreachable { .. } | Self::Token { .. } => true,
             Self::Refused { status, .. } => status.is_server_error(),
+            Self::Delegation { .. } => false,
         }
     }
 
@@ -220,7 +230,7 @@ impl InjectionError {
         match self {
             Self::Busy { .. } => ErrorClass::Overload,
             Self::Unreachable { .. } => ErrorClass::Network,
-            Self::Token { .. } => ErrorClass::Token,
+            Self::Token { .. } | Self::Delegation { .. } => ErrorClass::Token,
             Self::Refused { status, message, .. } => ErrorClass::of_status(status.as_u16(), message),
         }
     }

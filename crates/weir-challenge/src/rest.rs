@@ -1,10 +1,12 @@
-//! One request to a service that speaks REST with bearer tokens, and what its answer means for an injection.
+//! One request to a service that speaks REST, and what its answer means for an injection.
 
 use std::error::Error;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use http::response::Parts;
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use serde::Deserialize;
+use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, body};
 
@@ -19,34 +21,38 @@ const LATER: Duration = Duration::from_secs(2);
 /// Largest answer read: 100 jobs of 200 files with long error texts.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
-/// The header in which a service takes the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenHeader {
-    /// `Authorization: Bearer …`.
-    Bearer,
-    /// `X-Rucio-Auth-Token: …`.
-    Rucio,
-}
-
 /// A service, and what opens it.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     /// Without a slash at the end.
     pub(crate) url: String,
-    /// The audience of its tokens.
-    pub(crate) audience: String,
-    /// The scope of its tokens.
-    pub(crate) scope: &'static str,
-    /// Where its tokens come from.
-    pub(crate) tokens: TokenSource,
-    /// The header that takes them.
-    pub(crate) header: TokenHeader,
+    /// What it is shown.
+    pub(crate) credential: Credential,
     /// A client that trusts it.
     pub(crate) client: Client,
 }
 
+/// What a service is shown.
+#[derive(Debug, Clone)]
+pub(crate) enum Credential {
+    /// A token in `Authorization: Bearer …`.
+    Bearer(TokenFor),
+    /// A token in `X-Rucio-Auth-Token: …`, and the account.
+    Rucio(TokenFor, String),
+    /// The certificate that the client shows.
+    Certificate,
+}
+
+/// Where tokens come from, and which are asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenFor {
+    pub(crate) source: TokenSource,
+    pub(crate) audience: String,
+    pub(crate) scope: String,
+}
+
 impl Service {
-    /// Makes a request. The content is sent as JSON.
+    /// Makes a request. The content is sent as JSON. A token that is refused is asked for anew once: a service may end one before its time.
     ///
     /// # Errors
     /// [`InjectionError`]: every answer but success.
@@ -56,28 +62,86 @@ impl Service {
         path: &str,
         content: Option<serde_json::Value>,
     ) -> Result<Vec<u8>, InjectionError> {
-        let token = self.tokens.token(self.scope, &self.audience).await;
-        let token = token.map_err(|error| InjectionError::Token {
+        let content = content.map(|json| ("application/json", json.to_string()));
+        let first = self.ask_once(method.clone(), path, content.clone()).await;
+        match (&first, &self.credential) {
+            (Err(InjectionError::Refused { status, .. }), Credential::Bearer(token) | Credential::Rucio(token, _))
+                if *status == StatusCode::UNAUTHORIZED =>
+            {
+                token.source.discard(&token.scope, &token.audience);
+                self.ask_once(method, path, content).await
+            }
+            _ => first,
+        }
+    }
+
+    /// Puts a text.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) async fn put_text(&self, path: &str, text: String) -> Result<(), InjectionError> {
+        self.ask_once(Method::PUT, path, Some(("text/plain", text)))
+            .await
+            .map(drop)
+    }
+
+    async fn token(&self, token: &TokenFor) -> Result<Secret, InjectionError> {
+        let answer = token.source.token(&token.scope, &token.audience).await;
+        answer.map_err(|error| InjectionError::Token {
             door: self.url.clone(),
             source: error.into(),
-        })?;
-        let (name, value) = match self.header {
-            TokenHeader::Bearer => (header::AUTHORIZATION, format!("Bearer {}", token.expose())),
-            TokenHeader::Rucio => (HeaderName::from_static("x-rucio-auth-token"), token.expose().to_owned()),
+        })
+    }
+
+    /// The last part of the URL to which a request is redirected.
+    ///
+    /// # Errors
+    /// [`InjectionError`]: every other answer.
+    pub(crate) async fn redirected(&self, path: &str) -> Result<String, InjectionError> {
+        let (head, answer) = self.exchange(Method::GET, path, None).await?;
+        if head.status != StatusCode::SEE_OTHER {
+            return self
+                .judge(&head, answer)
+                .and_then(|_| Err(self.unreachable("it does not redirect the request")));
+        }
+        let location = head.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let last = location.and_then(|location| location.trim_end_matches('/').rsplit('/').next());
+        let last = last.map(weir_auth::peer_text);
+        last.ok_or_else(|| self.unreachable("it redirects the request nowhere"))
+    }
+
+    async fn ask_once(
+        &self,
+        method: Method,
+        path: &str,
+        content: Option<(&str, String)>,
+    ) -> Result<Vec<u8>, InjectionError> {
+        let (head, answer) = self.exchange(method, path, content).await?;
+        self.judge(&head, answer)
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        content: Option<(&str, String)>,
+    ) -> Result<(Parts, Vec<u8>), InjectionError> {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let request = match &self.credential {
+            Credential::Bearer(token) => request
+                .header(
+                    header::AUTHORIZATION,
+                    format!("Bearer {}", self.token(token).await?.expose()),
+                )
+                .header(header::ACCEPT, "application/json"),
+            Credential::Rucio(token, account) => request
+                .header("x-rucio-auth-token", self.token(token).await?.expose())
+                .header("x-rucio-account", account)
+                .header(header::ACCEPT, "*/*"),
+            Credential::Certificate => request.header(header::ACCEPT, "application/json"),
         };
-        let accepted = match self.header {
-            TokenHeader::Bearer => "application/json",
-            TokenHeader::Rucio => "*/*",
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header(name, value)
-            .header(header::ACCEPT, accepted);
         let request = match content {
-            Some(json) => request
-                .header(header::CONTENT_TYPE, "application/json")
-                .body(body::full(json.to_string())),
+            Some((kind, text)) => request.header(header::CONTENT_TYPE, kind).body(body::full(text)),
             None => request.body(body::empty()),
         };
         let request = request.map_err(|error| self.unreachable(error))?;
@@ -90,8 +154,13 @@ impl Service {
         let answer = body::read_limited(answer, ANSWER_MAX, PATIENCE)
             .await
             .map_err(|error| self.unreachable(error))?;
+        Ok((head, answer.to_vec()))
+    }
+
+    /// The content of an answer that says success; the error of any other.
+    fn judge(&self, head: &Parts, answer: Vec<u8>) -> Result<Vec<u8>, InjectionError> {
         match head.status {
-            StatusCode::OK | StatusCode::CREATED | StatusCode::MULTI_STATUS => Ok(answer.to_vec()),
+            StatusCode::OK | StatusCode::CREATED | StatusCode::MULTI_STATUS => Ok(answer),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(InjectionError::Busy {
                 door: self.url.clone(),
                 after: retry_after(&head.headers),

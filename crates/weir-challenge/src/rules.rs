@@ -4,6 +4,7 @@
 //! state of its lock, its request (the catalogue keeps a history of requests), and the transfer service, if the run's own carried it out.
 
 mod answers;
+mod ending;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,9 +23,6 @@ use crate::injection::{Batch, InjectionError, JobId, JobState, Observed, Passage
 use crate::rest::Service;
 use crate::storage::StorageDoor;
 
-/// The scope of everything that a challenge adds to a catalogue.
-pub(crate) const SCOPE: &str = "weir-challenge";
-
 /// Requests to the catalogue under way at once, for one batch of rules.
 const AT_ONCE: usize = 8;
 
@@ -40,10 +38,22 @@ const DATASET_LIFETIME: u64 = 604_800;
 /// The clocks of the catalogue and of the run may differ by this, and the catalogue's times may be whole seconds.
 const CLOCKS: Duration = Duration::from_secs(2);
 
+/// A catalogue, and in whose name it is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct CatalogService {
+    pub(crate) service: Service,
+    /// The account.
+    pub(crate) account: String,
+    /// The scope of everything that the run adds.
+    pub(crate) scope: String,
+    /// Whether it starts with the grid.
+    pub(crate) is_own: bool,
+}
+
 /// A catalogue that speaks the Rucio REST API.
 #[derive(Debug)]
 pub(crate) struct RulesDoor {
-    catalog: Service,
+    catalog: CatalogService,
     transfer: FtsDoor,
     doors: Arc<Vec<StorageDoor>>,
     /// Name of the run, which no other has.
@@ -69,7 +79,7 @@ type Carried<'r> = (&'r str, &'r str);
 
 impl RulesDoor {
     /// Makes a door to the catalogue, which submits to the transfer service.
-    pub(crate) fn new(catalog: Service, transfer: FtsDoor, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
+    pub(crate) fn new(catalog: CatalogService, transfer: FtsDoor, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
         Self {
             catalog,
             transfer,
@@ -77,6 +87,11 @@ impl RulesDoor {
             run: run.to_owned(),
             made: Mutex::default(),
         }
+    }
+
+    /// A name as the catalogue takes it.
+    fn did(&self, name: &str) -> Value {
+        json!({ "scope": self.catalog.scope, "name": name })
     }
 
     fn made(&self) -> MutexGuard<'_, HashMap<String, Made>> {
@@ -119,42 +134,44 @@ impl RulesDoor {
 
     /// Adds a dataset with files, or finds it made by an earlier try.
     async fn add_dataset(&self, name: &str, dids: impl Iterator<Item = &str>) -> Result<(), InjectionError> {
-        let files: Vec<Value> = dids.map(|did| json!({ "scope": SCOPE, "name": did })).collect();
-        let path = format!("/dids/{SCOPE}/{name}");
+        let files: Vec<Value> = dids.map(|did| self.did(did)).collect();
+        let path = format!("/dids/{}/{name}", self.catalog.scope);
         let content = json!({ "type": "DATASET", "dids": files, "lifetime": DATASET_LIFETIME });
         self.add(&path, content).await
     }
 
     /// Adds a rule over a dataset, or finds the one of an earlier try; gives its id.
     async fn add_rule(&self, dataset: &str, mut terms: Value) -> Result<String, InjectionError> {
-        terms["dids"] = json!([{ "scope": SCOPE, "name": dataset }]);
-        let answer = match self.catalog.ask(Method::POST, "/rules/", Some(terms)).await {
+        terms["dids"] = json!([self.did(dataset)]);
+        terms["account"] = json!(self.catalog.account);
+        let answer = match self.catalog.service.ask(Method::POST, "/rules/", Some(terms)).await {
             // Made at an earlier try whose answer was lost; a lack of quota is a conflict too.
             Err(refused @ InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
                 return self.rule_of(dataset).await?.ok_or(refused);
             }
             answer => answer?,
         };
-        let ids: Vec<String> = serde_json::from_slice(&answer).map_err(|error| self.catalog.unreachable(error))?;
+        let ids: Vec<String> =
+            serde_json::from_slice(&answer).map_err(|error| self.catalog.service.unreachable(error))?;
         let first = ids.into_iter().next();
-        first.ok_or_else(|| self.catalog.unreachable("the answer to a rule has no id"))
+        first.ok_or_else(|| self.catalog.service.unreachable("the answer to a rule has no id"))
     }
 
     /// The rule over a dataset, if there is one.
     async fn rule_of(&self, dataset: &str) -> Result<Option<String>, InjectionError> {
-        let path = format!("/dids/{SCOPE}/{dataset}/rules");
-        let rules: Vec<Value> = self.rows(&self.catalog.ask(Method::GET, &path, None).await?)?;
+        let path = format!("/dids/{}/{dataset}/rules", self.catalog.scope);
+        let rules: Vec<Value> = self.rows(&self.catalog.service.ask(Method::GET, &path, None).await?)?;
         Ok(rules.first().and_then(|rule| rule["id"].as_str()).map(str::to_owned))
     }
 
     /// The rows of a listing.
     fn rows<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<Vec<T>, InjectionError> {
-        lines(answer).map_err(|error| self.catalog.unreachable(error))
+        lines(answer).map_err(|error| self.catalog.service.unreachable(error))
     }
 
     /// A call that must be done, or have been done before.
     async fn add(&self, path: &str, content: Value) -> Result<(), InjectionError> {
-        match self.catalog.ask(Method::POST, path, Some(content)).await {
+        match self.catalog.service.ask(Method::POST, path, Some(content)).await {
             Err(InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => Ok(()),
             answer => answer.map(drop),
         }
@@ -192,7 +209,7 @@ impl RulesDoor {
     /// Asks the catalogue about one rule.
     async fn look(&self, rule: String, mut made: Made) -> Result<Look, InjectionError> {
         let path = format!("/rules/{rule}/locks");
-        let locks = match self.catalog.ask(Method::GET, &path, None).await {
+        let locks = match self.catalog.service.ask(Method::GET, &path, None).await {
             Err(InjectionError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => None,
             answer => Some(self.rows::<Lock>(&answer?)?),
         };
@@ -228,12 +245,17 @@ impl RulesDoor {
     /// The request of a file, or its last attempt that ended.
     async fn request(&self, did: &str, destination: usize, ended: bool) -> Result<Option<Request>, InjectionError> {
         let history = if ended { "history/" } else { "" };
-        let path = format!("/requests/{history}{SCOPE}/{did}/{}", self.doors[destination].name);
-        match self.catalog.ask(Method::GET, &path, None).await {
+        let path = format!(
+            "/requests/{history}{}/{did}/{}",
+            self.catalog.scope, self.doors[destination].name
+        );
+        match self.catalog.service.ask(Method::GET, &path, None).await {
             Err(InjectionError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(None),
             answer => {
                 let request = serde_json::from_slice(&answer?);
-                request.map(Some).map_err(|error| self.catalog.unreachable(error))
+                request
+                    .map(Some)
+                    .map_err(|error| self.catalog.service.unreachable(error))
             }
         }
     }
@@ -285,19 +307,7 @@ impl RulesDoor {
                 made.is_withdrawn = true;
             }
         }
-        let delete = |rule: &JobId| {
-            let path = format!("/rules/{}", rule.as_str());
-            async move {
-                // A deleted rule lives for an hour more, so that it can be had back (Rucio): its lifetime ends now instead.
-                let content = json!({ "options": { "lifetime": 0 } });
-                match self.catalog.ask(Method::PUT, &path, Some(content)).await {
-                    Err(InjectionError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(()),
-                    answer => answer.map(drop),
-                }
-            }
-        };
-        let deletions: Vec<_> = rules.iter().map(delete).collect();
-        stream::iter(deletions).buffer_unordered(AT_ONCE).try_collect().await
+        self.catalog.end(rules.iter().map(JobId::as_str)).await
     }
 
     /// Says how many bytes of the run's files the catalogue has at each door.
@@ -305,11 +315,15 @@ impl RulesDoor {
     /// # Errors
     /// [`InjectionError`].
     pub(crate) async fn catalogued(&self, dids: impl Iterator<Item = &str>) -> Result<Vec<u64>, InjectionError> {
-        let dids: Vec<Value> = dids.map(|did| json!({ "scope": SCOPE, "name": did })).collect();
+        let dids: Vec<Value> = dids.map(|did| self.did(did)).collect();
         let mut bytes = vec![0; self.doors.len()];
         for dids in dids.chunks(COPIES_PER_LOOK) {
             let content = json!({ "dids": dids });
-            let answer = self.catalog.ask(Method::POST, "/replicas/list", Some(content)).await?;
+            let answer = self
+                .catalog
+                .service
+                .ask(Method::POST, "/replicas/list", Some(content))
+                .await?;
             for row in self.rows::<Value>(&answer)? {
                 let size = row["bytes"].as_u64().unwrap_or_default();
                 for (door, sum) in self.doors.iter().zip(&mut bytes) {
@@ -331,12 +345,13 @@ impl RulesDoor {
         for copies in copies.chunk_by(|one, other| one.destination == other.destination) {
             let (destination, rse) = (copies[0].destination, &self.doors[copies[0].destination].name);
             for copies in copies.chunks(COPIES_PER_LOOK) {
-                let dids: Vec<Value> = copies
-                    .iter()
-                    .map(|copy| json!({ "scope": SCOPE, "name": copy.did }))
-                    .collect();
+                let dids: Vec<Value> = copies.iter().map(|copy| self.did(&copy.did)).collect();
                 let content = json!({ "dids": dids, "rse_expression": rse, "all_states": true });
-                let answer = self.catalog.ask(Method::POST, "/replicas/list", Some(content)).await?;
+                let answer = self
+                    .catalog
+                    .service
+                    .ask(Method::POST, "/replicas/list", Some(content))
+                    .await?;
                 let rows: Vec<Value> = self.rows(&answer)?;
                 let there = rows.iter().filter(|row| !row["rses"][rse].is_null());
                 left.extend(there.filter_map(|row| {

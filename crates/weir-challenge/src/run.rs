@@ -288,9 +288,19 @@ impl RunTask<'_> {
         };
         let mut books = Books::open(self.folder, subject)?;
         let transfer = FtsDoor::new(opened.transfer, doors.clone(), &run);
+        // Held until the run has ended.
+        let _renewal = match opened.delegated {
+            Some(identity) => {
+                let kept = transfer.keep_delegated(identity, self.folder.clone()).await;
+                Some(kept.map_err(RunError::Delegation)?)
+            }
+            None => None,
+        };
         let catalog = opened.catalog.filter(|_| self.plan.makes_rules());
+        let is_elsewhere = catalog.as_ref().is_some_and(|catalog| !catalog.is_own);
         let catalog = catalog.map(|catalog| Arc::new(RulesDoor::new(catalog, transfer.clone(), doors.clone(), &run)));
-        let report = self.look_at_sites(&transfer, &doors, books.made()).await?;
+        let elsewhere = catalog.as_deref().filter(|_| is_elsewhere);
+        let report = self.look_at_sites((&transfer, elsewhere), &doors, books.made()).await?;
         if purpose == Purpose::Sites {
             let _lacks = books.close();
             return Ok(Done::Sites(report));
@@ -405,11 +415,21 @@ impl RunTask<'_> {
         } else {
             self.step("delivered files and source files are deleted");
         }
-        cleanup::delivered(&mut engine, &stays, self.stop, self.folder).await;
+        let tell = |text: String| self.step(text);
+        let tell = is_elsewhere.then_some(&tell as &(dyn Fn(String) + Sync));
+        cleanup::delivered(&mut engine, &stays, (self.stop, tell), self.folder).await;
         if !self.stop.hard.is_cancelled() {
             books.write();
             let directories = std::mem::take(&mut books.directories);
             let left = cleanup::rest((&doors, &stays), &sources, directories, (self.folder, &made)).await;
+            let undeleted = engine.leaving_elsewhere();
+            if undeleted > 0 {
+                let text = format!(
+                    "the catalogue has not deleted {undeleted} copies whose rules have ended: it may yet do so, and weir challenge clean {} removes them",
+                    self.folder.path().display()
+                );
+                self.progress.show(&Update::Note { text });
+            }
             if left > 0 {
                 let text = format!(
                     "{left} paths could not be deleted at external storage, and run.log says why: try weir challenge clean {}",
@@ -458,19 +478,24 @@ impl RunTask<'_> {
     /// Looks at storage that does not start with the grid, if that is wanted.
     async fn look_at_sites(
         &self,
-        transfer: &FtsDoor,
+        (transfer, catalog): (&FtsDoor, Option<&RulesDoor>),
         doors: &[StorageDoor],
         made: &MadeFiles,
     ) -> Result<Option<SitesReport>, RunError> {
         let Some(limit) = self
             .options
             .preflight
-            .filter(|_| doors.iter().any(|door| !door.embedded))
+            .filter(|_| catalog.is_some() || doors.iter().any(|door| !door.embedded))
         else {
             return Ok(None);
         };
         self.step("storage that does not start with the grid is looked at");
-        let ground = sites::Ground { doors, transfer, made };
+        let ground = sites::Ground {
+            doors,
+            transfer,
+            catalog,
+            made,
+        };
         let report = tokio::select! {
             report = sites::check(self.plan, &ground, limit) => report,
             () = self.stop.soft.cancelled() => {

@@ -33,9 +33,6 @@ const SLOWEST_BYTES_PER_SEC: u64 = 256 * 1024;
 /// Largest text read from an answer: enough for any error, and for the counters of thousands of peers.
 const TEXT_MAX: usize = 4 * 1024 * 1024;
 
-/// The directory of files that a catalogue knows, at every RSE: that of their scope, [`crate::rules::SCOPE`].
-const CATALOGUED: &str = "/weir-challenge";
-
 /// The storage door of one RSE.
 #[derive(Debug, Clone)]
 pub(crate) struct StorageDoor {
@@ -177,12 +174,13 @@ impl StorageDoor {
             .map_or(&self.url, |slash| &self.url[..host + slash])
     }
 
-    /// Returns the door for a path: one whose tokens reach it.
+    /// Returns the door for a path: one whose tokens reach it. The paths of files that a catalogue knows begin with its scope.
     pub(crate) fn of_path(&self, path: &str) -> Self {
-        let own = path.strip_prefix(CATALOGUED).filter(|rest| rest.starts_with('/'));
+        let own = path.strip_prefix(&self.directory);
         let mut door = self.clone();
-        if own.is_some() {
-            CATALOGUED.clone_into(&mut door.directory);
+        if !own.is_some_and(|rest| rest.starts_with('/')) {
+            let end = path.match_indices('/').nth(1).map_or(path.len(), |(end, _)| end);
+            path[..end].clone_into(&mut door.directory);
         }
         door
     }

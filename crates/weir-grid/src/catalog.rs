@@ -22,7 +22,7 @@ const ANSWER_MAX: usize = 16 << 20;
 const CALLS: usize = 32;
 
 /// The account of the administrator.
-const ROOT: &str = "root";
+pub(crate) const ROOT: &str = "root";
 
 /// The attribute of RSEs that come from the grid file: its name.
 const MARK: &str = "grid";

@@ -10,6 +10,7 @@ use weir_http::Client;
 use weir_model::{Grid, RseName};
 
 use crate::GridError;
+use crate::access::CatalogAccess;
 use crate::ground::Ground;
 use crate::issuer::TokenIssuer;
 
@@ -21,6 +22,7 @@ pub struct GridCredentials {
     issuer: TokenIssuer,
     client: Client,
     tokens: BTreeMap<RseName, TokenSource>,
+    catalog: Option<CatalogAccess>,
     // Last: the directory is free when everything else is gone.
     _ground: Ground,
 }
@@ -42,10 +44,14 @@ impl GridCredentials {
         let client = ground.client()?;
         let issuer = TokenIssuer::start(grid, &mut ground, &client, TOKEN_LIFETIME).await?;
         let tokens = issuer.storage_tokens(grid, &client)?;
+        let elsewhere = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
+        let catalog = elsewhere.map(|catalog| CatalogAccess::external(catalog, &issuer.tokens(&client), &client));
+        let catalog = catalog.transpose()?;
         Ok(Self {
             issuer,
             client,
             tokens,
+            catalog,
             _ground: ground,
         })
     }
@@ -58,6 +64,11 @@ impl GridCredentials {
     /// Where tokens for the storage of an RSE come from. None if the grid has no such RSE.
     pub fn storage_tokens(&self, rse: &RseName) -> Option<&TokenSource> {
         self.tokens.get(rse)
+    }
+
+    /// What opens the catalogue of the grid, if it runs elsewhere.
+    pub fn catalog(&self) -> Option<&CatalogAccess> {
+        self.catalog.as_ref()
     }
 
     /// Stops the issuer.

@@ -12,6 +12,7 @@ use weir_auth::client::TokenSource;
 use weir_http::{Client, Network};
 use weir_model::{Grid, Rse, RseKind, RseName};
 
+use crate::access::{CatalogAccess, TransferAccess};
 use crate::addresses::RSES_MAX;
 use crate::description::{
     CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
@@ -60,8 +61,7 @@ pub struct EmbeddedGrid {
     services: Services,
     description: GridDescription,
     client: Client,
-    tokens: Tokens,
-    transfer_audience: String,
+    access: Access,
     renewal: JoinHandle<()>,
     /// Watches the processes of the sites, if they have their own.
     watch: Option<JoinHandle<()>>,
@@ -78,12 +78,11 @@ impl fmt::Debug for EmbeddedGrid {
     }
 }
 
-/// Where tokens come from.
-struct Tokens {
+/// What opens the grid's doors.
+struct Access {
     storage: BTreeMap<RseName, TokenSource>,
-    transfer: TokenSource,
-    /// The grid's issuer.
-    issuer: TokenSource,
+    transfer: TransferAccess,
+    catalog: Option<CatalogAccess>,
 }
 
 /// What runs, in the order in which it stops: who makes work before who does it.
@@ -130,10 +129,10 @@ impl EmbeddedGrid {
         let made = match started {
             Ok(mut description) => make_ready(grid, &ground, &mut description, &mut services)
                 .await
-                .map(|(client, tokens)| (description, client, tokens)),
+                .map(|(client, access)| (description, client, access)),
             Err(error) => Err(error),
         };
-        let (description, client, tokens) = match made {
+        let (description, client, access) = match made {
             Ok(made) => made,
             Err(error) => {
                 services.sites = None;
@@ -151,13 +150,11 @@ impl EmbeddedGrid {
             transfer = description.transfer.url,
             "the grid is ready"
         );
-        let audience = grid.transfer_service.as_ref().map(|service| service.audience.clone());
         Ok(Self {
-            transfer_audience: audience.unwrap_or_else(|| description.transfer.url.clone()),
             services,
             description,
             client,
-            tokens,
+            access,
             renewal,
             watch,
             ground,
@@ -182,22 +179,17 @@ impl EmbeddedGrid {
     /// Where tokens for the storage of an RSE come from: the grid's issuer, or what the grid file says of an external
     /// one. The audience to ask for is in the [`GridDescription`]. None if the grid has no such RSE.
     pub fn storage_tokens(&self, rse: &RseName) -> Option<&TokenSource> {
-        self.tokens.storage.get(rse)
+        self.access.storage.get(rse)
     }
 
-    /// Where tokens for the transfer service come from. The audience to ask for is [`Self::transfer_audience`].
-    pub fn transfer_tokens(&self) -> &TokenSource {
-        &self.tokens.transfer
+    /// What opens the transfer service.
+    pub fn transfer(&self) -> &TransferAccess {
+        &self.access.transfer
     }
 
-    /// Where tokens for the catalogue come from, whose audience is its URL.
-    pub fn catalog_tokens(&self) -> &TokenSource {
-        &self.tokens.issuer
-    }
-
-    /// The audience of tokens for the transfer service.
-    pub fn transfer_audience(&self) -> &str {
-        &self.transfer_audience
+    /// What opens the catalogue, if the grid has one.
+    pub fn catalog(&self) -> Option<&CatalogAccess> {
+        self.access.catalog.as_ref()
     }
 
     /// Stops what makes work first, then what it stands on: transfer service, storages, issuer. Work in hand may end
@@ -275,9 +267,8 @@ impl Services {
         let rses = grid.rses.iter().map(|rse| describe_rse(ground, rse, &listens));
         let rses = rses.collect::<Result<_, _>>()?;
 
-        let catalog = options
-            .catalog
-            .then(|| ground.addresses.choose("catalog", SERVICE_HOST));
+        let is_elsewhere = grid.catalog.as_ref().is_some_and(|catalog| catalog.service.is_some());
+        let catalog = (options.catalog && !is_elsewhere).then(|| ground.addresses.choose("catalog", SERVICE_HOST));
         let catalog = catalog.transpose()?;
         let transfer = if let Some(external) = &grid.transfer_service {
             DoorDescription {
@@ -394,20 +385,23 @@ async fn make_ready(
     ground: &Ground,
     description: &mut GridDescription,
     services: &mut Services,
-) -> Result<(Client, Tokens), GridError> {
+) -> Result<(Client, Access), GridError> {
     let client = ground.client()?;
     let issuer = services.issuer.as_ref().expect("it was started");
-    let tokens = Tokens {
+    let own = issuer.tokens(&client);
+    let elsewhere = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
+    let catalog = match (elsewhere, &description.catalog) {
+        (Some(catalog), _) => Some(CatalogAccess::external(catalog, &own, &client)?),
+        (None, Some(catalog)) => Some(CatalogAccess::own(&catalog.url, &own, &client)),
+        (None, None) => None,
+    };
+    let access = Access {
         storage: issuer.storage_tokens(grid, &client)?,
-        transfer: match grid
-            .transfer_service
-            .as_ref()
-            .and_then(|service| service.token_file.as_ref())
-        {
-            Some(file) => TokenSource::file(file),
-            None => issuer.tokens(&client),
+        transfer: match &grid.transfer_service {
+            Some(service) => TransferAccess::external(service, &own, &client)?,
+            None => TransferAccess::own(&description.transfer.url, &own, &client),
         },
-        issuer: issuer.tokens(&client),
+        catalog,
     };
     wait_for_doors(description, services.sites.as_mut()).await?;
     if let Some(sites) = &services.sites {
@@ -426,7 +420,7 @@ async fn make_ready(
     }
     description.write(&ground.dir)?;
     tracing::debug!(path = %ground.dir.join(FILE_NAME).display(), "described the grid");
-    Ok((client, tokens))
+    Ok((client, access))
 }
 
 async fn wait_for_doors(description: &GridDescription, mut sites: Option<&mut Processes>) -> Result<(), GridError> {

@@ -192,7 +192,9 @@ fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result
         GridIssuer::External(issuer) => Some(issuer.ca.clone()),
         GridIssuer::Embedded(_) => None,
     };
-    for ca in of_storages.chain(of_service).chain(of_issuer) {
+    let of_catalog = grid.catalog.iter().filter_map(|catalog| catalog.service.as_ref());
+    let of_catalog = of_catalog.map(|service| service.ca.clone());
+    for ca in of_storages.chain(of_service).chain(of_issuer).chain(of_catalog) {
         match ca {
             Some(file) => sources.push(file),
             None => sources.extend(SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists())),

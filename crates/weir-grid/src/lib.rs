@@ -24,6 +24,7 @@
 //! # Ok(()) }
 //! ```
 
+mod access;
 mod addresses;
 mod catalog;
 mod configure;
@@ -41,6 +42,7 @@ mod runtime;
 mod site;
 mod user;
 
+pub use access::{CatalogAccess, TransferAccess, TransferCredential};
 pub use addresses::RSES_MAX;
 pub use credentials::GridCredentials;
 pub use description::{

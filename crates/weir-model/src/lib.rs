@@ -37,4 +37,6 @@ pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
 pub use place::Place;
 pub use redirect_host::{NoHost, RedirectHost};
-pub use services::{ExternalIssuer, ExternalTransfer, GridCatalog, GridIssuer};
+pub use services::{
+    CatalogLogin, ClientCertificate, ExternalCatalog, ExternalIssuer, ExternalTransfer, GridCatalog, GridIssuer,
+};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::catalog::Scope;
 use crate::place::Place;
 
 /// Who gives the tokens of a grid.
@@ -42,14 +43,18 @@ pub struct ExternalTransfer {
     pub audience: String,
     /// A file with the token for it, read anew when it is needed; the grid's issuer gives one if absent.
     pub token_file: Option<PathBuf>,
+    /// The certificate that it is shown in place of a token; it is delegated to the service, which then acts in its name at storages.
+    pub certificate: Option<ClientCertificate>,
 }
 
 /// The catalogue of a grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GridCatalog {
-    /// How often it asks the transfer service for the state of its jobs.
+    /// How often it asks the transfer service for the state of its jobs, if it starts with the grid.
     #[serde(with = "weir_units::duration")]
     pub poll: Duration,
+    /// The catalogue, if it does not start with the grid.
+    pub service: Option<ExternalCatalog>,
 }
 
 impl Default for GridCatalog {
@@ -57,6 +62,57 @@ impl Default for GridCatalog {
     fn default() -> Self {
         Self {
             poll: Duration::from_secs(1),
+            service: None,
         }
     }
+}
+
+/// A catalogue that runs elsewhere and speaks the Rucio REST API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExternalCatalog {
+    /// Where it answers; `https://`, without a slash at the end.
+    pub url: String,
+    /// Where logins are made, the same.
+    pub auth_url: String,
+    /// The certificates that vouch for both, in PEM; the system's own if absent.
+    pub ca: Option<PathBuf>,
+    /// The account in whose name rules are made.
+    pub account: String,
+    /// The scope of everything that challenges add.
+    pub scope: Scope,
+    /// How they are let in.
+    pub login: CatalogLogin,
+}
+
+/// How a catalogue that runs elsewhere lets somebody in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogLogin {
+    /// By user name and password, for a token of its own.
+    Password {
+        /// The user name.
+        user: String,
+        /// A file that holds the password.
+        password_file: PathBuf,
+    },
+    /// By a certificate, for a token of its own.
+    Certificate(ClientCertificate),
+    /// By a token of an issuer that it trusts.
+    Token {
+        /// The audience of that token.
+        audience: String,
+        /// Its scope.
+        scope: String,
+        /// A file with the token, read anew when it is needed; the grid's issuer gives one if absent.
+        token_file: Option<PathBuf>,
+    },
+}
+
+/// A certificate and its private key, or a proxy, which a client shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClientCertificate {
+    /// The certificate, with those that vouch for it, in PEM.
+    pub certificate: PathBuf,
+    /// The private key, in PEM; the same file holds both if they are one.
+    pub key: PathBuf,
 }

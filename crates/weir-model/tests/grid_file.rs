@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_model::file::{Key, Table};
-use weir_model::{
-    Durability, ExternalIssuer, ExternalTransfer, GRID_TABLES, Grid, GridIssuer, Link, Place, RseKind, RseName,
-    TokenFrom,
-};
+use weir_model::{Durability, GRID_TABLES, Grid, GridIssuer, Link, Place, RseKind, RseName, TokenFrom};
 use weir_units::{Algorithm, Bytes};
 
 const FULL: &str = r#"
@@ -62,57 +59,6 @@ base_path = "/"
 redirect_hosts = ["node1.example.org", "*.pools.example.org"]
 token_issuer = { token_url = "https://iam.example.org/token", client_id = "weir", secret_file = "secret", ca = "i.pem" }
 "#;
-
-/// A run would ask the wrong service, or submit to one with a token for another.
-#[test]
-fn services_that_run_elsewhere() {
-    let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[issuer]\nurl = \"https://iam.example.org/\"\nclient_id = \"weir\"\n\
-                secret_file = \"secret\"\nca = \"i.pem\"\n[transfer]\nurl = \"https://fts.example.org:8446/\"\nca = \"f.pem\"\nretries = 5\n";
-    let grid = Grid::parse(text, Path::new("grids/elsewhere.toml")).unwrap();
-    let issuer = ExternalIssuer {
-        url: "https://iam.example.org/".to_owned(),
-        client_id: "weir".to_owned(),
-        secret_file: "grids/secret".into(),
-        ca: Some("grids/i.pem".into()),
-    };
-    assert_eq!(grid.issuer, GridIssuer::External(issuer));
-    let service = ExternalTransfer {
-        url: "https://fts.example.org:8446".to_owned(),
-        ca: Some("grids/f.pem".into()),
-        audience: "https://fts.example.org:8446".to_owned(),
-        token_file: None,
-    };
-    assert_eq!(grid.transfer_service, Some(service));
-    assert_eq!(grid.transfer.retries, 5);
-    let again = Grid::parse(&grid.to_toml().to_string(), Path::new("again.toml")).unwrap();
-    assert_eq!(again, grid);
-
-    for (from, to, part) in [
-        ("client_id = \"weir\"\n", "", "add client_id"),
-        ("secret_file = \"secret\"\n", "", "add secret_file"),
-        (
-            "[issuer]\n",
-            "[issuer]\nhost = \"h.example.org\"\n",
-            "is for the grid's own issuer",
-        ),
-        ("https://iam", "http://iam", "the scheme is http"),
-        (
-            "url = \"https://iam.example.org/\"\n",
-            "",
-            "is for an issuer that runs elsewhere",
-        ),
-        ("https://fts", "http://fts", "the scheme is http"),
-        (
-            "url = \"https://fts.example.org:8446/\"\n",
-            "",
-            "is for a transfer service that runs elsewhere",
-        ),
-    ] {
-        let problems = Grid::parse(&text.replacen(from, to, 1), Path::new("g.toml")).unwrap_err();
-        let told = problems.iter().map(ToString::to_string).collect::<String>();
-        assert!(told.contains(part), "{from} -> {to}: {told}");
-    }
-}
 
 /// A key would be read into the wrong field, a default lost, or a path joined wrongly.
 #[test]
@@ -509,6 +455,14 @@ fn every_listed_key_is_read() {
                 format!("[[rse]]\nname = \"A\"\nurl = \"https://h\"\n{line}")
             }
             "[rse.token_issuer]" => format!("[[rse]]\nname = \"A\"\nurl = \"https://h\"\n[rse.token_issuer]\n{line}"),
+            "[catalog]" if key.name != "poll" && key.name != "url" => {
+                let key_too = if key.name == "key" { "certificate = \"c\"\n" } else { "" };
+                format!("[catalog]\nurl = \"https://h\"\n{key_too}{line}")
+            }
+            "[transfer]" if ["certificate", "key"].contains(&key.name) => {
+                let key_too = if key.name == "key" { "certificate = \"c\"\n" } else { "" };
+                format!("[transfer]\nurl = \"https://h\"\n{key_too}{line}")
+            }
             "[issuer]" | "[transfer]"
                 if ["client_id", "secret_file", "ca", "audience", "token_file"].contains(&key.name) =>
             {

@@ -164,7 +164,7 @@ pub(crate) const RATES: Table = Table {
         Key::new(
             "lifetime",
             "duration",
-            "`20 s`",
+            "`20 s`; `1 h` with rules in a catalogue elsewhere",
             "How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.",
         ),
         Key::new(

@@ -110,6 +110,9 @@ pub struct RatesPlan {
     /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.
     #[serde(with = "weir_units::duration")]
     pub lifetime: Duration,
+    /// With rules, how long a copy may stay at its destination after the end of its rule before the catalogue has deleted it.
+    #[serde(with = "weir_units::duration")]
+    pub deletion: Duration,
     /// The injector's cycle.
     #[serde(with = "weir_units::duration")]
     pub cycle: Duration,

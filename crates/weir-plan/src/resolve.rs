@@ -1,7 +1,5 @@
 //! From a challenge and the command line's overrides to a plan.
 
-use std::time::Duration;
-
 use weir_model::file::{Problem, Refusal};
 use weir_units::{BitRate, Bytes, duration};
 
@@ -137,10 +135,6 @@ fn own_phases(spec: &RatesSpec, phases: &Phases) -> Result<Phases, Refusal> {
 /// just now and content that was not.
 const SOURCE_FILES: u32 = 2;
 
-/// Time that a copy may stay at its destination after the end of its rule before it is deleted.
-/// 5 s: a catalogue on the same machine takes 1 s as a rule, and 2.3 s in one of a hundred.
-pub(crate) const DELETION: Duration = Duration::from_secs(5);
-
 /// Different files that the source of a link holds. A file whose copy is still at the destination cannot take part, so that rules need as
 /// many as pass in the lifetime of a rule and the time until its deletion, or in the whole run if that is shorter, and a third more.
 fn source_files(spec: &RatesSpec, rate: BitRate, size: Bytes, phases: &Phases) -> u32 {
@@ -150,7 +144,7 @@ fn source_files(spec: &RatesSpec, rate: BitRate, size: Bytes, phases: &Phases) -
     if spec.inject == Inject::Transfers {
         return SOURCE_FILES;
     }
-    let away = (spec.lifetime + DELETION + spec.cycle).min(phases.end());
+    let away = (spec.lifetime + spec.deletion + spec.cycle).min(phases.end());
     let away = rate.bytes_in(away).0.div_ceil(size.0) + BACKLOG_FILES;
     // A quarter of all may stay at the destination until the audit.
     let files = away + away.div_ceil(3);
@@ -187,6 +181,7 @@ fn rates(spec: &RatesSpec, scale: f64, phases: &Phases) -> Result<RatesPlan, Ref
         links,
         inject: spec.inject,
         lifetime: spec.lifetime,
+        deletion: spec.deletion,
         cycle: spec.cycle,
         start: spec.start,
         phases,

@@ -123,6 +123,8 @@ pub struct RatesSpec {
     pub source_files: Option<u32>,
     /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule.
     pub lifetime: Duration,
+    /// With rules, how long a copy may stay at its destination after the end of its rule before the catalogue has deleted it.
+    pub deletion: Duration,
     /// The injector's cycle.
     pub cycle: Duration,
     /// When it begins, from the start of the run.

@@ -10,7 +10,6 @@ use weir_units::{BitRate, Bytes};
 use crate::inject::backlog_files;
 use crate::phases::Phases;
 use crate::plan::{Plan, RatesPlan, StepsPlan, Workload};
-use crate::resolve::DELETION;
 use crate::spec::Inject;
 use crate::threshold::{Comparison, Metric, Subject, Threshold};
 
@@ -237,7 +236,7 @@ fn rse_needs(plan: &Plan) -> Vec<RseNeed> {
 fn arriving_of_rates(rates: &RatesPlan) -> BTreeMap<RseName, Bytes> {
     let mut needs: BTreeMap<RseName, Bytes> = BTreeMap::new();
     let until_deleted = match rates.inject {
-        Inject::Rules => DELETION,
+        Inject::Rules => rates.deletion,
         Inject::Transfers => 2 * rates.cycle,
     };
     let lives = (rates.lifetime + until_deleted).min(rates.phases.end());

@@ -42,6 +42,7 @@ mod name;
 mod proxy;
 mod revocation;
 mod servers;
+mod sign;
 mod signing_policy;
 mod voms;
 
@@ -54,6 +55,7 @@ pub use gridmap::{Gridmap, GridmapError};
 pub use identity::Identity;
 pub use revocation::RevocationCheck;
 pub use servers::ServerRevocations;
+pub use sign::{SignError, sign};
 pub use voms::client::{ServerFailure, VomsClient, VomsError};
 pub use voms::request::{AttributeRequest, RequestError};
 pub use voms::vomses::{VomsServer, Vomses, VomsesError, VomsesLine};

@@ -1,11 +1,11 @@
 //! Delegation: what a client signs for our key is taken if it is the client's, and nothing else.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use openssl::x509::X509Req;
 use weir_auth::Secret;
-use weir_auth::x509::Identity;
 use weir_auth::x509::delegation::{DelegationError, Request, accept, delegation_id};
+use weir_auth::x509::{Identity, SignError};
 
 use crate::pki::{INHERIT_ALL, LIMITED, Party, Site, Wish};
 
@@ -93,4 +93,34 @@ fn a_limited_proxy_does_not_delegate() {
     let pem = chain_pem(&sign(&request, &limited, INHERIT_ALL));
     let error = accept(&request.key_pem, &pem, &client, &certificates, now).unwrap_err();
     assert!(matches!(error, DelegationError::Refused(_)), "{error}");
+}
+
+/// Our own client could not delegate: by certificate or by proxy, with keys of both kinds.
+#[test]
+fn what_our_client_signs_is_taken() {
+    let site = Site::new();
+    let certificates = site.open();
+    let now = SystemTime::now();
+    let user = site.user();
+    let proxy = Wish::proxy(&user, "1", INHERIT_ALL, None).signed_by(&user);
+    let request = Request::new().unwrap();
+    for (holder, n_proxies) in [(&user, 1), (&proxy, 2)] {
+        let client = Identity::clone(&certificates.verify(&holder.der(), now).unwrap());
+        let life = Duration::from_secs(600);
+        let (chain, end) = weir_auth::x509::sign(request.csr_pem.as_bytes(), &holder.identity(), now, life).unwrap();
+        assert_eq!(end, now + life);
+        let credential = accept(&request.key_pem, &chain, &client, &certificates, now).unwrap();
+        assert_eq!(credential.identity.n_proxies, n_proxies);
+        assert_eq!(credential.identity.subject, client.subject);
+        let late = now + life + Duration::from_secs(1);
+        assert!(accept(&request.key_pem, &chain, &client, &certificates, late).is_err());
+    }
+    // Not beyond the certificate's own end, and not for a key that is not the request's.
+    let years = Duration::from_secs(100 * 366 * 86_400);
+    let (_, end) = weir_auth::x509::sign(request.csr_pem.as_bytes(), &user.identity(), now, years).unwrap();
+    assert!(end < now + years);
+    let error = weir_auth::x509::sign(request.csr_pem.as_bytes(), &user.identity(), now + years, years).unwrap_err();
+    assert!(matches!(error, SignError::Expired), "{error}");
+    let error = weir_auth::x509::sign(b"no request", &user.identity(), now, years).unwrap_err();
+    assert!(matches!(error, SignError::Request), "{error}");
 }

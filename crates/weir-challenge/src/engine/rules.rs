@@ -48,6 +48,16 @@ struct Leaving {
     is_delivered: bool,
     /// Whether its end counts as due.
     is_due: bool,
+    /// Whether it is a source file, which takes no part in anything again.
+    is_source: bool,
+}
+
+/// A rule that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Alive {
+    end: Duration,
+    /// Of the copies that it asks for.
+    door: usize,
 }
 
 type Looked = (Vec<(Duration, u64)>, Result<BTreeSet<RuleCopy>, InjectionError>);
@@ -56,8 +66,8 @@ type Looked = (Vec<(Duration, u64)>, Result<BTreeSet<RuleCopy>, InjectionError>)
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     open: BTreeMap<JobId, OpenRule>,
-    /// Rules that have not ended, with their ends.
-    alive: BTreeMap<JobId, Duration>,
+    /// Rules that have not ended.
+    alive: BTreeMap<JobId, Alive>,
     /// Rows that nobody has taken yet.
     ended: Vec<RuleRow>,
     /// By the end of their rules, and by the number of the transfer.
@@ -108,8 +118,9 @@ impl<D: InjectionDoor> Engine<D> {
         };
         rule.as_str().clone_into(&mut row.id);
         row.answered = Some(at);
-        let due = terms.lifetime.map_or(Duration::MAX, |lifetime| at + lifetime);
-        self.rules.alive.insert(rule.clone(), due);
+        let end = terms.lifetime.map_or(Duration::MAX, |lifetime| at + lifetime);
+        let door = self.links[row.link].destination;
+        self.rules.alive.insert(rule.clone(), Alive { end, door });
         let n_left = ids.len();
         self.rules.open.insert(rule.clone(), OpenRule { row, n_left });
     }
@@ -155,11 +166,11 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Notes the rules that protect source files: they end with those of the run.
-    pub(crate) fn protected_by(&mut self, rules: Vec<JobId>) {
-        self.rules
-            .alive
-            .extend(rules.into_iter().map(|rule| (rule, Duration::MAX)));
+    /// Notes the rules that protect the source files at these doors: they end with those of the run.
+    pub(crate) fn protected_by(&mut self, rules: Vec<(usize, JobId)>) {
+        let end = Duration::MAX;
+        let alive = rules.into_iter().map(|(door, rule)| (rule, Alive { end, door }));
+        self.rules.alive.extend(alive);
     }
 
     /// A file that a rule asked for has ended.
@@ -167,8 +178,8 @@ impl<D: InjectionDoor> Engine<D> {
         let is_delivered = record.state == Some(State::Finished);
         record.kept &= is_delivered;
         let now = self.clock.now();
-        let due = record.job.as_ref().and_then(|rule| self.rules.alive.get(rule)).copied();
-        let due = due.filter(|_| is_delivered).unwrap_or(now);
+        let due = record.job.as_ref().and_then(|rule| self.rules.alive.get(rule));
+        let due = due.map(|alive| alive.end).filter(|_| is_delivered).unwrap_or(now);
         let did = self.sources.file(record.source).did.clone().unwrap_or_default();
         let leaving = Leaving {
             copy: RuleCopy {
@@ -184,6 +195,7 @@ impl<D: InjectionDoor> Engine<D> {
             size: record.size,
             is_delivered,
             is_due: false,
+            is_source: false,
         };
         self.rules.leaving.insert((due, record.id), leaving);
         let Some(rule) = &record.job else { return };
@@ -228,7 +240,7 @@ impl<D: InjectionDoor> Engine<D> {
             return;
         }
         self.rules.next_look = now + LOOK;
-        self.rules.alive.retain(|_, due| *due > now);
+        self.rules.alive.retain(|_, alive| alive.end > now);
         let rules = &mut self.rules;
         // Copies that an RSE never deletes must not keep the others from being asked for.
         let from = rules.looked_to.take().map_or(Bound::Unbounded, Bound::Excluded);
@@ -282,7 +294,11 @@ impl<D: InjectionDoor> Engine<D> {
                 self.deleted_files += 1;
                 self.rules.deletions.done(now.saturating_sub(key.0));
             }
-            self.rules.freed.push(leaving.freed);
+            if leaving.is_source {
+                self.made.deleted(&self.doors[door].name, &leaving.path);
+            } else {
+                self.rules.freed.push(leaving.freed);
+            }
         }
     }
 
@@ -297,17 +313,53 @@ impl<D: InjectionDoor> Engine<D> {
             .map(|((due, id), leaving)| ((due.min(now), id), leaving))
             .collect();
         (self.rules.next_look, self.rules.looked_to) = (now, None);
-        // Copies stay at all doors of the embedded grid, or at none of them.
-        if (0..self.doors.len()).any(stays) {
-            return;
-        }
-        let rules: Vec<JobId> = std::mem::take(&mut self.rules.alive).into_keys().collect();
+        let alive = std::mem::take(&mut self.rules.alive);
+        let ending = alive.into_iter().filter(|(_, alive)| !stays(alive.door));
+        let rules: Vec<JobId> = ending.map(|(rule, _)| rule).collect();
+        self.sources_leave(stays);
         for rules in rules.chunks(JOBS_PER_POLL) {
             let (door, rules) = (self.door.clone(), rules.to_vec());
             self.rules
                 .ends
                 .spawn(async move { cancel_patiently(&*door, &rules).await });
         }
+    }
+
+    /// Source files at storage that outlives the run are waited for, too.
+    fn sources_leave(&mut self, stays: &dyn Fn(usize) -> bool) {
+        let now = self.clock.now();
+        let sources = self.sources.clone();
+        for (source, file) in sources.files().iter().enumerate() {
+            let Some(did) = &file.did else { continue };
+            let is_there = sources.refused(file.door).is_none() && !self.doors[file.door].embedded;
+            if !is_there || stays(file.door) {
+                continue;
+            }
+            let leaving = Leaving {
+                copy: RuleCopy {
+                    destination: file.door,
+                    did: did.clone(),
+                },
+                freed: Freed {
+                    workload: 0,
+                    link: 0,
+                    source,
+                },
+                path: file.path.clone(),
+                size: file.size,
+                is_delivered: false,
+                is_due: false,
+                is_source: true,
+            };
+            // Behind the numbers of all transfers.
+            self.rules.leaving.insert((now, u64::MAX - source as u64), leaving);
+        }
+    }
+
+    /// How many copies that the catalogue deletes are waited for at storage that outlives the run.
+    pub(crate) fn leaving_elsewhere(&self) -> usize {
+        let elsewhere = |leaving: &&Leaving| !self.doors[leaving.copy.destination].embedded;
+        self.rules.leaving.values().filter(elsewhere).count()
     }
 
     /// Whether copies are waited for that the catalogue deletes.
@@ -389,6 +441,7 @@ mod tests {
                 size: 1,
                 is_delivered: false,
                 is_due: false,
+                is_source: false,
             };
             engine.rules.leaving.insert((Duration::ZERO, number as u64), leaving);
         }

@@ -1,17 +1,14 @@
 //! Source files as the catalogue knows them: their names, their paths, their replicas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
 use serde_json::{Value, json};
 use weir_units::Algorithm;
 
-use super::{RulesDoor, SCOPE};
+use super::RulesDoor;
 use crate::injection::{InjectionError, JobId};
 use crate::seed::Sources;
-
-/// The account that makes rules.
-const ACCOUNT: &str = "root";
 
 /// DIDs of one request whose URL names them all.
 const NAMES_PER_CALL: usize = 40;
@@ -29,8 +26,7 @@ impl RulesDoor {
     /// [`InjectionError`]; also if the catalogue knows an RSE at another place than the run, or gives a file different paths at different
     /// RSEs.
     pub(crate) async fn place(&self, sources: &mut Sources, destinations: &[usize]) -> Result<(), InjectionError> {
-        self.add(&format!("/accounts/{ACCOUNT}/scopes/{SCOPE}"), Value::Null)
-            .await?;
+        self.add_scope().await?;
         let mut by_door: BTreeMap<usize, Vec<(usize, String)>> = BTreeMap::new();
         for (index, file) in sources.files().iter().enumerate() {
             if let Some(did) = &file.did {
@@ -54,51 +50,115 @@ impl RulesDoor {
             if paths.get(&did) != Some(&sources.file(index).path) {
                 let (rse, path) = (&self.doors[*door].name, &sources.file(index).path);
                 let text = format!("files have other paths at {rse} than at their source: {path} is elsewhere");
-                return Err(self.catalog.unreachable(text));
+                return Err(self.catalog.service.unreachable(text));
             }
         }
         Ok(())
     }
 
+    /// Where the catalogue answers.
+    pub(crate) fn url(&self) -> &str {
+        &self.catalog.service.url
+    }
+
+    /// A client that trusts it.
+    pub(crate) fn client(&self) -> &weir_http::Client {
+        &self.catalog.service.client
+    }
+
+    /// The account as which the catalogue knows the run.
+    ///
+    /// # Errors
+    /// [`InjectionError`].
+    pub(crate) async fn known_as(&self) -> Result<String, InjectionError> {
+        self.catalog.service.redirected("/accounts/whoami").await
+    }
+
+    /// Sees whether the catalogue has these RSEs where the grid file has them.
+    ///
+    /// # Errors
+    /// [`InjectionError`] of the first that it does not have, or has elsewhere.
+    pub(crate) async fn find_rses(&self, doors: &BTreeSet<usize>) -> Result<(), InjectionError> {
+        for door in doors {
+            self.paths(*door, &[&format!("{}.source.0", self.run)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the scope of the run's files. An account that may make no scopes must have it.
+    async fn add_scope(&self) -> Result<(), InjectionError> {
+        let (account, scope) = (&self.catalog.account, &self.catalog.scope);
+        let made = self
+            .add(&format!("/accounts/{account}/scopes/{scope}"), Value::Null)
+            .await;
+        let Err(refused @ InjectionError::Refused { .. }) = made else {
+            return made;
+        };
+        let answer = self
+            .catalog
+            .service
+            .ask(Method::GET, &format!("/accounts/{account}/scopes/"), None)
+            .await;
+        let scopes: Vec<String> = answer
+            .ok()
+            .and_then(|answer| serde_json::from_slice(&answer).ok())
+            .unwrap_or_default();
+        if scopes.contains(scope) { Ok(()) } else { Err(refused) }
+    }
+
     fn nowhere(&self, door: usize, did: &str) -> InjectionError {
         let rse = &self.doors[door].name;
-        let text = format!("the catalogue has no place at {rse} for {SCOPE}:{did}");
-        self.catalog.unreachable(text)
+        let text = format!("the catalogue has no place at {rse} for {}:{did}", self.catalog.scope);
+        self.catalog.service.unreachable(text)
     }
 
     /// The paths of files at an RSE, below its base.
     async fn paths(&self, door: usize, names: &[&str]) -> Result<BTreeMap<String, String>, InjectionError> {
         let door = &self.doors[door];
-        let lfns: Vec<String> = names.iter().map(|name| format!("lfn={SCOPE}:{name}")).collect();
-        let path = format!("/rses/{}/lfns2pfns?{}", door.name, lfns.join("&"));
-        let answer = self.catalog.ask(Method::GET, &path, None).await?;
-        let pfns: BTreeMap<String, String> =
-            serde_json::from_slice(&answer).map_err(|error| self.catalog.unreachable(error))?;
-        let mut paths = BTreeMap::new();
-        for (did, pfn) in pfns {
-            let name = did.strip_prefix(SCOPE).and_then(|name| name.strip_prefix(':'));
-            let place = pfn.replacen("davs://", "https://", 1);
-            let path = place.strip_prefix(&door.url).filter(|path| path.starts_with('/'));
-            let (Some(name), Some(path)) = (name, path) else {
-                let (rse, url) = (&door.name, &door.url);
-                let text = format!("the catalogue has {rse} at {pfn}, the grid file at {url}");
-                return Err(self.catalog.unreachable(text));
+        let lfns: Vec<String> = names
+            .iter()
+            .map(|name| format!("lfn={}:{name}", self.catalog.scope))
+            .collect();
+        let mut elsewhere = None;
+        // The first protocol of an RSE may be another than WebDAV.
+        for scheme in ["", "&scheme=davs", "&scheme=https"] {
+            let path = format!("/rses/{}/lfns2pfns?{}{scheme}", door.name, lfns.join("&"));
+            let answer = match self.catalog.service.ask(Method::GET, &path, None).await {
+                Err(InjectionError::Refused { .. }) if elsewhere.is_some() => continue,
+                answer => answer?,
             };
-            paths.insert(name.to_owned(), path.to_owned());
+            let pfns: BTreeMap<String, String> =
+                serde_json::from_slice(&answer).map_err(|error| self.catalog.service.unreachable(error))?;
+            let mut paths = BTreeMap::new();
+            for (did, pfn) in &pfns {
+                let name = did
+                    .strip_prefix(&self.catalog.scope)
+                    .and_then(|name| name.strip_prefix(':'));
+                if let Some((name, path)) = name.zip(path_below(&door.url, pfn)) {
+                    paths.insert(name.to_owned(), path);
+                } else {
+                    elsewhere.get_or_insert_with(|| pfn.clone());
+                }
+            }
+            if paths.len() == pfns.len() {
+                return Ok(paths);
+            }
         }
-        Ok(paths)
+        let (rse, url, pfn) = (&door.name, &door.url, elsewhere.unwrap_or_default());
+        let text = format!("the catalogue has {rse} at {pfn}, the grid file at {url}");
+        Err(self.catalog.service.unreachable(text))
     }
 
-    /// Registers the source files that were written, in a dataset for each RSE with a rule that protects them; gives the rules.
+    /// Registers the source files that were written, in a dataset for each RSE with a rule that protects them; gives the rules, with the door of each.
     ///
     /// # Errors
     /// [`InjectionError`].
-    pub(crate) async fn register(&self, sources: &Sources) -> Result<Vec<JobId>, InjectionError> {
+    pub(crate) async fn register(&self, sources: &Sources) -> Result<Vec<(usize, JobId)>, InjectionError> {
         let mut by_door: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         for file in sources.files() {
             if let (Some(did), None) = (&file.did, sources.refused(file.door)) {
                 let adler32 = file.checksums.get(Algorithm::Adler32).map(weir_units::Checksum::hex);
-                let row = json!({ "scope": SCOPE, "name": did, "bytes": file.size, "adler32": adler32, "state": "A" });
+                let row = json!({ "scope": self.catalog.scope, "name": did, "bytes": file.size, "adler32": adler32, "state": "A" });
                 by_door.entry(file.door).or_default().push(row);
             }
         }
@@ -111,10 +171,13 @@ impl RulesDoor {
                 self.add("/replicas", json!({ "rse": rse, "files": files })).await?;
                 let attached: Vec<Value> = files
                     .iter()
-                    .map(|file| json!({ "scope": SCOPE, "name": file["name"] }))
+                    .filter_map(|file| Some(self.did(file["name"].as_str()?)))
                     .collect();
-                self.add(&format!("/dids/{SCOPE}/{dataset}/dids"), json!({ "dids": attached }))
-                    .await?;
+                self.add(
+                    &format!("/dids/{}/{dataset}/dids", self.catalog.scope),
+                    json!({ "dids": attached }),
+                )
+                .await?;
             }
             let rule = self.add_rule(
                 &dataset,
@@ -123,8 +186,39 @@ impl RulesDoor {
                     "comment": format!("source files of run {}", self.run),
                 }),
             );
-            rules.push(JobId::Rule(rule.await?));
+            rules.push((door, JobId::Rule(rule.await?)));
         }
         Ok(rules)
+    }
+}
+
+/// The path of a file below a storage's base; `None` if it is not there. Catalogues write ports that go without saying.
+fn path_below(base: &str, pfn: &str) -> Option<String> {
+    let plain = |url: &str| {
+        let url = url.replacen("davs://", "https://", 1);
+        let (origin, path) = url.split_at(weir_grid::origin(&url).len());
+        format!("{}{path}", origin.strip_suffix(":443").unwrap_or(origin))
+    };
+    let (base, place) = (plain(base), plain(pfn));
+    let path = place.strip_prefix(&base).filter(|path| path.starts_with('/'));
+    path.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_below;
+
+    #[test]
+    fn places_are_compared_as_clients_reach_them() {
+        // Wrong: a run is refused because the catalogue writes the port that everybody knows, or a file of a neighbour's area passes for ours.
+        let path = |base: &str, pfn: &str| path_below(base, pfn);
+        let some = |path: &str| Some(path.to_owned());
+        assert_eq!(path("https://a.org/x", "davs://a.org:443/x/s/f"), some("/s/f"));
+        assert_eq!(path("https://a.org:443/x", "https://a.org/x/s/f"), some("/s/f"));
+        assert_eq!(path("https://a.org:8443/x", "davs://a.org:8443/x/s/f"), some("/s/f"));
+        assert_eq!(path("https://a.org", "davs://a.org:443/s/f"), some("/s/f"));
+        assert_eq!(path("https://a.org/x", "davs://a.org:443/xy/f"), None);
+        assert_eq!(path("https://a.org/x", "davs://a.org:4430/x/f"), None);
+        assert_eq!(path("https://a.org/x", "root://a.org:1094//x/f"), None);
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn check(
     made: &MadeFiles,
     deadline: Instant,
 ) -> SiteChecks {
-    let mut checks = look_at(&door.client, &door.url, deadline).await;
+    let mut checks = look_at(&door.client, (Method::OPTIONS, &door.url), deadline).await;
     // A clock that is off may be the cause of what fails next, which should be seen too.
     let has_failed = |check: &Check| check.outcome.has_failed() && check.name != "clock";
     if !checks.iter().any(has_failed) {
@@ -98,8 +98,8 @@ fn row<'r>(door: &'r StorageDoor, file: &'r TestFile) -> FileRow<'r> {
     }
 }
 
-/// Name, connection, certificate and clock of what answers at a URL, without credentials.
-pub async fn look_at(client: &Client, url: &str, deadline: Instant) -> Vec<Check> {
+/// Name, connection, certificate and clock of what answers such a request, without credentials.
+pub async fn look_at(client: &Client, (method, url): (Method, &str), deadline: Instant) -> Vec<Check> {
     let uri: Option<http::Uri> = url.parse().ok();
     let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default().to_owned();
     let mut checks = vec![timed("name", in_time(deadline, name(&host))).await];
@@ -118,7 +118,7 @@ pub async fn look_at(client: &Client, url: &str, deadline: Instant) -> Vec<Check
             return checks;
         }
     };
-    let request = Request::builder().method(Method::OPTIONS).uri(url).body(body::empty());
+    let request = Request::builder().method(method.clone()).uri(url).body(body::empty());
     let Ok(request) = request else {
         return checks;
     };
@@ -137,7 +137,7 @@ pub async fn look_at(client: &Client, url: &str, deadline: Instant) -> Vec<Check
             let status = answer.status();
             checks.push(check(
                 "connection",
-                Outcome::ok(format!("answers OPTIONS with {status}; server: {server}")),
+                Outcome::ok(format!("answers {method} with {status}; server: {server}")),
             ));
             checks.push(check("certificate", certificate(&shown)));
             if let Some(date) = text(header::DATE).and_then(|date| httpdate::parse_http_date(date).ok()) {

@@ -13,6 +13,7 @@ use super::{CopyCheck, Outcome, TestFile};
 use crate::content::Content;
 use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 use crate::made::MadeFiles;
+use crate::rules::RulesDoor;
 use crate::storage::StorageDoor;
 
 /// Time for one copy.
@@ -28,6 +29,8 @@ const FIRST: u64 = 1 << 62;
 pub(crate) struct Ground<'a, D> {
     pub(crate) doors: &'a [StorageDoor],
     pub(crate) transfer: &'a D,
+    /// The catalogue, if it does not start with the grid.
+    pub(crate) catalog: Option<&'a RulesDoor>,
     pub(crate) made: &'a MadeFiles,
 }
 

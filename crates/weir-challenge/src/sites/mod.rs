@@ -1,9 +1,10 @@
-//! Looks at every storage that a plan uses, and at the transfer service if it runs elsewhere, before anything begins: whether it can be reached, trusts and is trusted, takes a file, gives
+//! Looks at every storage that a plan uses, and at transfer service and catalogue if they run elsewhere, before anything begins: whether it can be reached, trusts and is trusted, takes a file, gives
 //! it back, is read from and written to by the other storages as the plan needs, and deletes.
 //!
 //! Storage that starts with the grid is tried only as the other end of a link to one that does not. Everything is written below the run's
 //! own directory and deleted again. What is tried is bounded in copies and time, and what was left out is said.
 
+mod catalog;
 mod choice;
 mod endpoint;
 mod links;
@@ -40,7 +41,7 @@ const FILE_SIZE: u64 = 262_144;
 /// A storage that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SiteChecks {
-    /// The RSE, or `transfer service`.
+    /// The RSE, `transfer service`, or `catalogue`.
     pub rse: String,
     /// Its base.
     pub url: String,
@@ -69,7 +70,7 @@ pub struct CopyCheck {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SitesReport {
-    /// The transfer service if it is not the embedded grid's, every storage that is not, and those of the grid that take part in a copy with one.
+    /// The transfer service and the catalogue if they are not the embedded grid's, every storage that is not, and those of the grid that take part in a copy with one.
     pub sites: Vec<SiteChecks>,
     /// Copies between them.
     pub copies: Vec<CopyCheck>,
@@ -120,7 +121,7 @@ impl SitesReport {
     }
 }
 
-/// Looks at the storages and the transfer service of a plan, for `limit` at most; `None` if all of them start with the grid.
+/// Looks at the storages and the services of a plan, for `limit` at most; `None` if all of them start with the grid.
 pub(crate) async fn check<D: InjectionDoor>(
     plan: &Plan,
     ground: &Ground<'_, D>,
@@ -130,9 +131,13 @@ pub(crate) async fn check<D: InjectionDoor>(
     let deadline = tokio::time::Instant::now() + limit;
     let doors = ground.doors;
     let service = plan.grid.transfer_service.as_ref();
-    if service.is_none() && doors.iter().all(|door| door.embedded) {
+    if service.is_none() && ground.catalog.is_none() && doors.iter().all(|door| door.embedded) {
         return None;
     }
+    let catalog = match ground.catalog {
+        Some(catalog) => Some(Box::pin(catalog::check(plan, catalog, doors, deadline)).await),
+        None => None,
+    };
     let service = match (service, doors.first()) {
         (Some(service), Some(door)) => {
             Some(Box::pin(service::check(service, ground.transfer, &door.client, deadline)).await)
@@ -203,6 +208,7 @@ pub(crate) async fn check<D: InjectionDoor>(
     Some(SitesReport {
         sites: service
             .into_iter()
+            .chain(catalog)
             .chain(sites.into_iter().map(|(_, site)| site))
             .collect(),
         copies,

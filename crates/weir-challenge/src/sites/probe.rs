@@ -75,7 +75,7 @@ pub async fn probe(url: &str, asking: &Asking) -> Probed {
         probed.checks.push(check);
         return probed;
     }
-    probed.checks = endpoint::look_at(&asking.client, url, deadline).await;
+    probed.checks = endpoint::look_at(&asking.client, (Method::OPTIONS, url), deadline).await;
     if probed
         .checks
         .iter()

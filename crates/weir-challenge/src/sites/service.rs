@@ -1,6 +1,6 @@
 //! Looks at a transfer service that does not start with the grid.
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use tokio::time::Instant;
 use weir_http::Client;
 use weir_model::ExternalTransfer;
@@ -11,19 +11,24 @@ use crate::injection::{InjectionDoor, InjectionError};
 /// Its name in the table, in place of an RSE's.
 const NAME: &str = "transfer service";
 
-/// Tries its name, connection, certificate, clock, and whether it takes the token of the run.
+/// Tries its name, connection, certificate, clock, and whether it takes the token or the certificate of the run.
 pub(super) async fn check<D: InjectionDoor>(
     service: &ExternalTransfer,
     door: &D,
     client: &Client,
     deadline: Instant,
 ) -> SiteChecks {
-    let mut checks = endpoint::look_at(client, &service.url, deadline).await;
+    let mut checks = endpoint::look_at(client, (Method::OPTIONS, &service.url), deadline).await;
     if !checks
         .iter()
         .any(|check| check.outcome.has_failed() && check.name != "clock")
     {
-        checks.push(timed("token", in_time(deadline, token(service, door))).await);
+        let name = if service.certificate.is_some() {
+            "login"
+        } else {
+            "token"
+        };
+        checks.push(timed(name, in_time(deadline, login(service, door))).await);
     }
     SiteChecks {
         rse: NAME.to_owned(),
@@ -32,12 +37,17 @@ pub(super) async fn check<D: InjectionDoor>(
     }
 }
 
-async fn token<D: InjectionDoor>(service: &ExternalTransfer, door: &D) -> Outcome {
+async fn login<D: InjectionDoor>(service: &ExternalTransfer, door: &D) -> Outcome {
     let error = match door.known_as().await {
         Ok(who) => return Outcome::ok(format!("it knows the run as {who}")),
         Err(error) => error,
     };
     let remedy = match &error {
+        InjectionError::Refused { status, .. }
+            if service.certificate.is_some() && matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) =>
+        {
+            "have the service trust the authority of the certificate and know its subject".to_owned()
+        }
         InjectionError::Refused { status, .. }
             if *status == StatusCode::UNAUTHORIZED || *status == StatusCode::FORBIDDEN =>
         {

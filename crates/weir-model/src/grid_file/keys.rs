@@ -296,6 +296,19 @@ pub(super) const TRANSFER: Table = Table {
             "With `url`: a file that holds the token for it; read anew when needed. Without it the grid's issuer gives one with the scope `fts`.",
         ),
         Key::new(
+            "certificate",
+            "path",
+            "none",
+            "With `url`: a certificate that it is shown in place of a token, in PEM; a proxy too. It is delegated to the service, which then reads \
+             and writes in its name.",
+        ),
+        Key::new(
+            "key",
+            "path",
+            "`certificate`",
+            "With `url`: the private key of the certificate, in PEM.",
+        ),
+        Key::new(
             "max_active_per_rse_in",
             "number",
             "100",
@@ -320,12 +333,86 @@ pub(super) const TRANSFER: Table = Table {
 
 pub(super) const CATALOG: Table = Table {
     title: "[catalog]",
-    keys: &[Key::new(
-        "poll",
-        "duration",
-        "`1 s`",
-        "How often the catalogue asks the transfer service for the state of its jobs, from 10 ms to 1 h.",
-    )],
+    keys: &[
+        Key::new(
+            "poll",
+            "duration",
+            "`1 s`",
+            "How often the grid's own catalogue asks the transfer service for the state of its jobs, from 10 ms to 1 h.",
+        ),
+        Key::new(
+            "url",
+            "URL",
+            "none",
+            "Another catalogue in place of the grid's own: a Rucio server, or one of Weir's. It knows the RSEs by the names of this file.",
+        ),
+        Key::new(
+            "auth_url",
+            "URL",
+            "`url`",
+            "With `url`: where logins are made, if that is another server.",
+        ),
+        Key::new(
+            "ca",
+            "path",
+            "the system's",
+            "With `url`: the certificates that vouch for it, in PEM.",
+        ),
+        Key::new(
+            "account",
+            "text",
+            "required with `url`",
+            "With `url`: the account in whose name rules are made.",
+        ),
+        Key::new(
+            "scope",
+            "text",
+            "`weir-challenge`",
+            "With `url`: the scope of all that challenges add. It is made if it is missing and the account may make scopes.",
+        ),
+        Key::new(
+            "user",
+            "text",
+            "none",
+            "With `url`: the user name to log in with, beside `password_file`.",
+        ),
+        Key::new(
+            "password_file",
+            "path",
+            "none",
+            "With `url`: a file that holds the password.",
+        ),
+        Key::new(
+            "certificate",
+            "path",
+            "none",
+            "With `url`: the certificate to log in with, in PEM; a proxy too.",
+        ),
+        Key::new(
+            "key",
+            "path",
+            "`certificate`",
+            "With `url`: the private key of the certificate, in PEM.",
+        ),
+        Key::new(
+            "audience",
+            "text",
+            "`url`",
+            "With `url` and neither password nor certificate: the audience of the token that it is shown.",
+        ),
+        Key::new(
+            "token_scope",
+            "text",
+            "`fts`",
+            "With `url`: the scope of that token. A Rucio server asks for the one of its setting `expected_scope`.",
+        ),
+        Key::new(
+            "token_file",
+            "path",
+            "none",
+            "With `url`: a file that holds that token; read anew when needed. Without it the grid's issuer gives one.",
+        ),
+    ],
 };
 
 pub(super) const BROKER: Table = Table {

@@ -12,7 +12,7 @@ use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_o
 use crate::grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 use crate::names::{GridName, RseName, SiteName, VoName, variable};
 use crate::redirect_host::{NoHost, RedirectHost};
-use crate::services::{GridCatalog, GridIssuer};
+use crate::services::GridIssuer;
 
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
 const EMBEDDED_MAX: usize = 250;
@@ -41,7 +41,9 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
     let transfer = section.table("transfer", &TRANSFER);
     let transfer_service = transfer.as_ref().map_or(Ok(None), services::transfer);
     let transfer = transfer.map_or_else(TransferLimits::default, |table| transfer_limits(&table));
-    let catalog = section.table("catalog", &CATALOG).map(|table| catalog(&table));
+    let catalog = section
+        .table("catalog", &CATALOG)
+        .map(|table| services::catalog(&table));
     let broker = section.table("broker", &BROKER).map(|table| broker(&table));
     let mut sites = Sites::read(section);
     let rses = rses(section, &storage, &mut sites);
@@ -56,7 +58,10 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         transfer_service: transfer_service.ok()?,
         transfer,
         storage,
-        catalog,
+        catalog: match catalog {
+            Some(catalog) => Some(catalog?),
+            None => None,
+        },
         broker: match broker {
             Some(broker) => Some(broker?),
             None => None,
@@ -331,22 +336,6 @@ fn transfer_limits(table: &Section<'_>) -> TransferLimits {
         max_active_per_link: table.positive("max_active_per_link", defaults.max_active_per_link),
         retries: table.checked("retries", few).unwrap_or(defaults.retries),
         retry_delay: table.checked("retry_delay", short).unwrap_or(defaults.retry_delay),
-    }
-}
-
-fn catalog(table: &Section<'_>) -> GridCatalog {
-    let fits = |poll: &Duration| {
-        if (Duration::from_millis(10)..=Duration::from_secs(3600)).contains(poll) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            "is too short or too long",
-            "write a time from \"10 ms\" to \"1 h\"",
-        ))
-    };
-    let defaults = GridCatalog::default();
-    GridCatalog {
-        poll: table.checked("poll", fits).unwrap_or(defaults.poll),
     }
 }
 

@@ -8,7 +8,7 @@ use weir_units::{Algorithm, duration};
 
 use crate::grid::{Broker, Grid, Rse, RseKind, TokenFrom};
 use crate::place::Place;
-use crate::services::GridIssuer;
+use crate::services::{CatalogLogin, ClientCertificate, GridCatalog, GridIssuer};
 
 pub(crate) fn to_toml(grid: &Grid) -> Table {
     let mut table = Table::new();
@@ -39,8 +39,12 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
     if let Some(service) = &grid.transfer_service {
         put(&mut transfer, "url", service.url.as_str());
         put_path(&mut transfer, "ca", service.ca.as_deref());
-        put(&mut transfer, "audience", service.audience.as_str());
-        put_path(&mut transfer, "token_file", service.token_file.as_deref());
+        if let Some(identity) = &service.certificate {
+            put_certificate(&mut transfer, identity);
+        } else {
+            put(&mut transfer, "audience", service.audience.as_str());
+            put_path(&mut transfer, "token_file", service.token_file.as_deref());
+        }
     }
     for (key, number) in [
         ("max_active_per_rse_in", grid.transfer.max_active_per_rse_in),
@@ -60,9 +64,7 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
         table.insert("issuer".to_owned(), Value::Table(issuer(&grid.issuer)));
     }
     if let Some(catalog) = &grid.catalog {
-        let mut entry = Table::new();
-        put(&mut entry, "poll", duration::format(catalog.poll));
-        table.insert("catalog".to_owned(), Value::Table(entry));
+        table.insert("catalog".to_owned(), Value::Table(self::catalog(catalog)));
     }
     if let Some(told) = &grid.broker {
         table.insert("broker".to_owned(), Value::Table(broker(told)));
@@ -82,6 +84,43 @@ fn issuer(issuer: &GridIssuer) -> Table {
         }
     }
     table
+}
+
+fn catalog(catalog: &GridCatalog) -> Table {
+    let mut table = Table::new();
+    let Some(service) = &catalog.service else {
+        put(&mut table, "poll", duration::format(catalog.poll));
+        return table;
+    };
+    put(&mut table, "url", service.url.as_str());
+    put(&mut table, "auth_url", service.auth_url.as_str());
+    put_path(&mut table, "ca", service.ca.as_deref());
+    put(&mut table, "account", service.account.as_str());
+    put(&mut table, "scope", service.scope.as_str());
+    match &service.login {
+        CatalogLogin::Password { user, password_file } => {
+            put(&mut table, "user", user.as_str());
+            put_path(&mut table, "password_file", Some(password_file));
+        }
+        CatalogLogin::Certificate(identity) => {
+            put_certificate(&mut table, identity);
+        }
+        CatalogLogin::Token {
+            audience,
+            scope,
+            token_file,
+        } => {
+            put(&mut table, "audience", audience.as_str());
+            put(&mut table, "token_scope", scope.as_str());
+            put_path(&mut table, "token_file", token_file.as_deref());
+        }
+    }
+    table
+}
+
+fn put_certificate(table: &mut Table, identity: &ClientCertificate) {
+    put_path(table, "certificate", Some(&identity.certificate));
+    put_path(table, "key", Some(&identity.key));
 }
 
 fn broker(broker: &Broker) -> Table {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 use weir_model::file::{FromValue, Refusal, Section, nearest, one_of};
-use weir_model::{Grid, GridName, Link, RseName};
+use weir_model::{Grid, GridName, Link, RseKind, RseName, TokenFrom};
 use weir_units::{BitRate, Bytes};
 
 use crate::keys::{MATRIX, RAMP, RATE, RATES};
@@ -178,14 +178,21 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         table.refuse(key, Refusal::new(message, "correct one of the two"));
     }
     let (cycle, second) = (Duration::from_millis(10), Duration::from_secs(1));
+    let inject = inject(table, grid);
+    let is_elsewhere = grid.catalog.as_ref().is_some_and(|catalog| catalog.service.is_some());
+    let (lifetime, deletion) = match inject {
+        Inject::Rules if is_elsewhere => (LIFETIME_ELSEWHERE, DELETION_ELSEWHERE),
+        _ => (LIFETIME, DELETION),
+    };
     let spec = RatesSpec {
         name,
         activity: activity(table),
         rates: Vec::new(),
         sizes,
-        inject: inject(table, grid),
+        inject,
         source_files: table.checked("source_files", |n| check_number(*n)),
-        lifetime: time(table, "lifetime", Duration::ZERO, 20 * second),
+        lifetime: time(table, "lifetime", Duration::ZERO, lifetime),
+        deletion,
         cycle: time(table, "cycle", cycle, second),
         start: within(table, "start", Duration::ZERO).unwrap_or_default(),
         length: within(table, "length", second),
@@ -213,21 +220,39 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
     };
     let rates = rates?;
     if spec.inject == Inject::Rules
-        && let Some(rse) = elsewhere(&rates, grid)
+        && !is_elsewhere
+        && let Some(rse) = with_tokens_of_others(&rates, grid)
     {
-        let message = format!("rules over RSEs that run elsewhere are not built yet, and {rse} does");
-        table.refuse("inject", Refusal::new(message, "write inject = \"transfers\""));
+        let message = format!("the grid's own catalogue has tokens of the grid's issuer alone, and {rse} takes others");
+        let remedy = "write inject = \"transfers\", or let the storage trust the grid's issuer";
+        table.refuse("inject", Refusal::new(message, remedy));
     }
     Some(RatesSpec { rates, ..spec })
 }
 
-/// The first RSE that does not start with the grid.
-fn elsewhere<'r>(rates: &'r [RateSpec], grid: &Grid) -> Option<&'r RseName> {
+/// The first RSE that takes no tokens of the grid's issuer.
+fn with_tokens_of_others<'r>(rates: &'r [RateSpec], grid: &Grid) -> Option<&'r RseName> {
     let mut ends = rates
         .iter()
         .flat_map(|rate| [&rate.link.source, &rate.link.destination]);
-    ends.find(|rse| grid.rse(rse).is_some_and(|rse| !rse.kind.is_embedded()))
+    ends.find(|rse| {
+        let kind = grid.rse(rse).map(|rse| &rse.kind);
+        matches!(kind, Some(RseKind::External { token, .. }) if *token != TokenFrom::Grid)
+    })
 }
+
+/// The lifetime of files unless the workload says.
+const LIFETIME: Duration = Duration::from_secs(20);
+
+/// The same with rules in a catalogue that runs elsewhere: files wait for daemons that pause for a minute or two.
+const LIFETIME_ELSEWHERE: Duration = Duration::from_secs(3600);
+
+/// Time that a copy may stay at its destination after the end of its rule before it is deleted.
+/// 5 s: a catalogue on the same machine takes 1 s as a rule, and 2.3 s in one of a hundred.
+const DELETION: Duration = Duration::from_secs(5);
+
+/// The same where the catalogue runs elsewhere. 5 minutes: Rucio's judge-cleaner and reaper pause for a minute each between two turns.
+const DELETION_ELSEWHERE: Duration = Duration::from_secs(300);
 
 fn inject(table: &Section<'_>, grid: &Grid) -> Inject {
     let default = if grid.catalog.is_some() {

@@ -58,6 +58,15 @@ fn print(cleaned: &Cleaned, output: &Output) {
     let other = is(|found| matches!(found, Found::Other(_)));
     let failed = is(|found| matches!(found, Found::Failed(_)));
     let gone = is(|found| *found == Found::Gone).len();
+    if cleaned.rules > 0 {
+        let verb = if cleaned.deleted { "ended" } else { "to end" };
+        output.line(format!("rules in the catalogue, {verb}: {}", cleaned.rules));
+    }
+    if let Some(why) = &cleaned.rules_failed {
+        output.line(format!(
+            "rules in the catalogue could not be looked at, or not be ended: {why}"
+        ));
+    }
     list(&same, "to delete", output);
     list(&deleted, "deleted", output);
     list(
@@ -103,10 +112,12 @@ fn print(cleaned: &Cleaned, output: &Output) {
             "the notes of the run are cut off: {cut}; what is not noted is left alone"
         ));
     }
-    let nothing = gone == cleaned.files.len() && cleaned.directories.is_empty() && cleaned.scratch.is_none();
+    let has_rules = cleaned.rules > 0 || cleaned.rules_failed.is_some();
+    let nothing =
+        !has_rules && gone == cleaned.files.len() && cleaned.directories.is_empty() && cleaned.scratch.is_none();
     if nothing && cleaned.unknown.is_empty() {
         output.line("the run left nothing");
-    } else if !cleaned.deleted && (!same.is_empty() || directories > 0 || cleaned.scratch.is_some()) {
+    } else if !cleaned.deleted && (has_rules || !same.is_empty() || directories > 0 || cleaned.scratch.is_some()) {
         output.line("nothing was deleted; add --yes to delete what is listed so");
     }
 }
