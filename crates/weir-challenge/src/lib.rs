@@ -50,6 +50,8 @@ mod engine;
 mod error;
 mod folder;
 mod fts;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 #[cfg(test)]
 mod golden;
 mod host;

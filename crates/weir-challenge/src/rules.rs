@@ -364,6 +364,22 @@ impl RulesDoor {
     }
 }
 
+/// Reads every kind of answer.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let _locks = lines::<Lock>(data);
+    if let Ok(request) = serde_json::from_slice::<Request>(data) {
+        let first = request.observed(7, None);
+        let _again = request.observed(7, Some(&first));
+        let _is_after = request.is_after(SystemTime::now(), CLOCKS);
+        assert!(
+            request.why().is_none_or(|why| !why.contains('\n')),
+            "a reason has one line"
+        );
+    }
+    places::fuzz(data);
+}
+
 /// What the catalogue says of a rule.
 struct Look {
     rule: String,

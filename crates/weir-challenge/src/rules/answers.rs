@@ -108,7 +108,7 @@ impl Request {
         Observed {
             id,
             phase: ended.unwrap_or(carried.phase),
-            retries: carried.retries + repeated,
+            retries: carried.retries.saturating_add(repeated),
             passages: Some(Passages {
                 requested: self.created(),
                 submitted: moment(self.weir.submitted, self.submitted_at.as_deref()),

@@ -192,6 +192,18 @@ impl RulesDoor {
     }
 }
 
+/// A place that is taken lies below the base.
+#[cfg(any(test, fuzzing))]
+pub(super) fn fuzz(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let pfns: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
+    for pfn in pfns.values().map(String::as_str).chain([text]) {
+        if let Some(path) = path_below("https://se.example.org/area", pfn) {
+            assert!(path.starts_with('/') && pfn.ends_with(&path), "{pfn} {path}");
+        }
+    }
+}
+
 /// The path of a file below a storage's base; `None` if it is not there. Catalogues write ports that go without saying.
 fn path_below(base: &str, pfn: &str) -> Option<String> {
     let plain = |url: &str| {
