@@ -59,7 +59,7 @@ pub(crate) async fn delivered<D: InjectionDoor>(
             told = now;
             tell(format!(
                 "the catalogue has {} copies to delete",
-                engine.leaving_elsewhere()
+                engine.leaving_behind()
             ));
         }
         ticks.tick().await;

@@ -47,8 +47,18 @@ const DELETIONS_AT_ONCE: usize = 4;
 /// One of so many parts of a destination's quota may be filled with files that wait for the audit.
 const KEPT_SHARE: u64 = 4;
 
-/// Attempts to submit to a service that cannot be reached; a busy one is asked as long as the run injects.
+/// Attempts to submit to a service that answers with an error of its own; a busy one is asked as long as the run injects.
 const SUBMIT_ATTEMPTS: u32 = 4;
+
+/// How long a service that cannot be reached is tried: twice the minute that its restart may take.
+const AWAY_MAX: Duration = Duration::from_secs(120);
+
+/// Half of the pause after the first attempt; each pause is twice as long as the one before it, up to the longest.
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(4);
+
+/// Attempts after which pauses are the longest.
+const PAUSES_LONGER: u32 = 4;
 
 /// A link as the run uses it: indices of its doors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -521,21 +531,27 @@ async fn submit_patiently<D: InjectionDoor>(
     batch: &Batch,
     stop: &CancellationToken,
 ) -> Result<JobId, InjectionError> {
+    let begin = tokio::time::Instant::now();
     let mut attempt = 1;
     loop {
         let error = match door.submit(batch).await {
             Ok(job) => return Ok(job),
             Err(error) => error,
         };
+        let is_away = matches!(error, InjectionError::Unreachable { .. } | InjectionError::Token { .. });
         let wait = match &error {
             InjectionError::Busy { after, .. } => *after,
-            _ if error.is_temporary() && attempt < SUBMIT_ATTEMPTS => Duration::from_millis(250) * 2u32.pow(attempt),
+            // A service that starts anew is away for a while.
+            _ if is_away && begin.elapsed() < AWAY_MAX => (PAUSE * 2u32.pow(attempt)).min(PAUSE_MAX),
+            _ if !is_away && error.is_temporary() && attempt < SUBMIT_ATTEMPTS => PAUSE * 2u32.pow(attempt),
             _ => return Err(error),
         };
-        attempt += 1;
+        attempt = (attempt + 1).min(PAUSES_LONGER);
+        // It may have been taken all the same: then the answer is asked for, also when nothing new is begun any more.
+        let may_be_taken = matches!(error, InjectionError::Unreachable { .. });
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = stop.cancelled() => return Err(error),
+            () = stop.cancelled(), if !may_be_taken => return Err(error),
         }
     }
 }

@@ -67,7 +67,17 @@ fn starts(plan: &Plan) -> String {
         GridIssuer::External(issuer) => Some(issuer.url.as_str()),
     };
     let transfer = plan.grid.transfer_service.as_ref().map(|service| service.url.as_str());
-    let services = [("an issuer", issuer), ("a transfer service", transfer)];
+    let catalog = plan.grid.catalog.as_ref().filter(|_| plan.makes_rules());
+    let catalog = catalog.map(|catalog| catalog.service.as_ref().map(|service| service.url.as_str()));
+    let services = [
+        ("an issuer", Some(issuer)),
+        ("a transfer service", Some(transfer)),
+        ("a catalogue", catalog),
+    ];
+    let services: Vec<(&str, Option<&str>)> = services
+        .into_iter()
+        .filter_map(|(name, url)| Some((name, url?)))
+        .collect();
     let own = services.iter().filter(|(_, url)| url.is_none());
     let mut own: Vec<String> = own.map(|(name, _)| (*name).to_owned()).collect();
     own.push(counted(embedded, "storage endpoint"));
@@ -78,7 +88,7 @@ fn starts(plan: &Plan) -> String {
         format!("{} and ", own.join(", "))
     };
     let mut text = format!("{first}{last} on loopback addresses");
-    let external: Vec<&str> = issuer.into_iter().chain(transfer).chain(external).collect();
+    let external: Vec<&str> = services.iter().filter_map(|(_, url)| *url).chain(external).collect();
     let hosts = plan.grid.rses.iter().filter_map(|rse| match &rse.kind {
         RseKind::Embedded { place: Some(place), .. } => Some(format!("{} at {}", rse.name, place.host)),
         _ => None,

@@ -367,7 +367,7 @@ impl RunTask<'_> {
             catalog: catalog.clone(),
         };
         let mut engine = Engine::new(Arc::new(door), ground);
-        engine.protected_by(protecting);
+        engine.protected_by(protecting, is_elsewhere);
         let mut rates = RatesDriver::new(self.plan, &rated);
         let mut steps = StepsDriver::all(self.plan, &cells);
         let telling = tokio::spawn(tell(measurement.clone(), clock, self.progress.clone()));
@@ -422,7 +422,7 @@ impl RunTask<'_> {
             books.write();
             let directories = std::mem::take(&mut books.directories);
             let left = cleanup::rest((&doors, &stays), &sources, directories, (self.folder, &made)).await;
-            let undeleted = engine.leaving_elsewhere();
+            let undeleted = engine.leaving_behind();
             if undeleted > 0 {
                 let text = format!(
                     "the catalogue has not deleted {undeleted} copies whose rules have ended: it may yet do so, and weir challenge clean {} removes them",

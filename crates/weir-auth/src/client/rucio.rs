@@ -43,11 +43,12 @@ pub(super) async fn log_in(
         .header("X-Rucio-Account", account)
         .header("X-Rucio-AppID", "weir");
     if let RucioLogin::Password { user, password } = login {
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| unfit(url, account));
+        let mut secret = value(password.expose())?;
         // A header that is marked so is in no dump of headers.
-        let mut secret = HeaderValue::from_str(password.expose()).map_err(|_| unfit(url, account))?;
         secret.set_sensitive(true);
         request = request
-            .header("X-Rucio-Username", user)
+            .header("X-Rucio-Username", value(user)?)
             .header("X-Rucio-Password", secret);
     }
     let request = request
@@ -84,7 +85,7 @@ fn life(end: &str) -> Option<Duration> {
 }
 
 fn unfit(url: &str, account: &str) -> TokenError {
-    let reason = "the password has characters that fit into no header".to_owned();
+    let reason = "the user name or the password has characters that fit into no header".to_owned();
     refused(url, account, StatusCode::BAD_REQUEST, reason)
 }
 

@@ -78,6 +78,8 @@ pub(super) struct Rules {
     /// The last copy of a round that did not reach all.
     looked_to: Option<(Duration, u64)>,
     deletions: Deletions,
+    /// Whether the catalogue outlives the run.
+    is_elsewhere: bool,
     /// Source files whose copies wait for the audit, by workload and link.
     kept: BTreeMap<(usize, usize), usize>,
     /// Rules that are being deleted.
@@ -166,8 +168,10 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Notes the rules that protect the source files at these doors: they end with those of the run.
-    pub(crate) fn protected_by(&mut self, rules: Vec<(usize, JobId)>) {
+    /// Notes the rules that protect the source files at these doors: they end with those of the run. If the catalogue outlives the run, all that it
+    /// has to delete then is waited for.
+    pub(crate) fn protected_by(&mut self, rules: Vec<(usize, JobId)>, is_elsewhere: bool) {
+        self.rules.is_elsewhere = is_elsewhere;
         let end = Duration::MAX;
         let alive = rules.into_iter().map(|(door, rule)| (rule, Alive { end, door }));
         self.rules.alive.extend(alive);
@@ -325,13 +329,18 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Source files at storage that outlives the run are waited for, too.
+    /// Whether somebody still sees what the catalogue did not delete at a door when the run is over.
+    fn outlives(&self, door: usize) -> bool {
+        self.rules.is_elsewhere || !self.doors[door].embedded
+    }
+
+    /// Source files are waited for, too, where storage or catalogue outlive the run.
     fn sources_leave(&mut self, stays: &dyn Fn(usize) -> bool) {
         let now = self.clock.now();
         let sources = self.sources.clone();
         for (source, file) in sources.files().iter().enumerate() {
             let Some(did) = &file.did else { continue };
-            let is_there = sources.refused(file.door).is_none() && !self.doors[file.door].embedded;
+            let is_there = sources.refused(file.door).is_none() && self.outlives(file.door);
             if !is_there || stays(file.door) {
                 continue;
             }
@@ -356,10 +365,10 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// How many copies that the catalogue deletes are waited for at storage that outlives the run.
-    pub(crate) fn leaving_elsewhere(&self) -> usize {
-        let elsewhere = |leaving: &&Leaving| !self.doors[leaving.copy.destination].embedded;
-        self.rules.leaving.values().filter(elsewhere).count()
+    /// How many copies the catalogue has to delete where storage or catalogue outlive the run.
+    pub(crate) fn leaving_behind(&self) -> usize {
+        let outlives = |leaving: &&Leaving| self.outlives(leaving.copy.destination);
+        self.rules.leaving.values().filter(outlives).count()
     }
 
     /// Whether copies are waited for that the catalogue deletes.

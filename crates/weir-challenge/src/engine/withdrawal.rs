@@ -98,12 +98,15 @@ impl<D: InjectionDoor> Engine<D> {
         if was_active {
             return failure.in_its_copy();
         }
+        let by_rule = of.is_some_and(|waiting| waiting.by_rule);
         let link = match of {
             // The catalogue's reason is about this file; the transfer service's is about the whole link.
             Some(waiting) if !waiting.why.is_empty() => return failure.held_back(&waiting.why, None),
             of => of.map(|waiting| waiting.link),
         };
         let held = link.and_then(|link| Some((link, self.held_back.get(&link)?)));
+        // A file that waits in the catalogue is not in the service's queue.
+        let held = held.filter(|(_, held)| held.by_failures || !by_rule);
         let Some((link, held)) = held else { return failure };
         let party = held.party.or_else(|| self.failed_by.get(&link).copied());
         failure.held_back(&held.text, party.filter(|_| held.by_failures))
