@@ -61,6 +61,14 @@ impl StorageSettings {
         self
     }
 
+    /// Takes tokens for this audience, too.
+    #[must_use]
+    pub fn audience(mut self, audience: &str) -> Self {
+        // The tables begin within `[[issuer]]`.
+        self.areas = format!("audiences = [\"{audience}\"]\n{}", self.areas);
+        self
+    }
+
     /// Further keys of `[tpc]`. Unless the first of them is `allow`, loopback is allowed.
     #[must_use]
     pub fn tpc(mut self, lines: &str) -> Self {
