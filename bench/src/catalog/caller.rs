@@ -51,6 +51,11 @@ impl Caller {
         })
     }
 
+    /// The port of the catalogue.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.url.rsplit(':').next()?.parse().ok()
+    }
+
     /// One exchange, which has to be done.
     pub(crate) async fn ask(&self, method: &str, path: &str, content: Option<&Value>) -> Result<Told> {
         let begun = Instant::now();

@@ -17,10 +17,10 @@ const FILES: usize = 20;
 const CONTENT: &str = "a file of the experiment\n";
 
 /// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The pause between two rules, longer than the period with which anything looks for work.
-const PAUSE: Duration = Duration::from_millis(1_300);
+pub(super) const PAUSE: Duration = Duration::from_millis(1_300);
 
 const NAME: &str =
     "rule to the file at its destination, through catalogue, transfer service and two storages; latencies: of this";
@@ -39,14 +39,11 @@ pub(super) async fn row(rounds: usize) -> Result<Found> {
 }
 
 async fn round(grid: &RunningGrid) -> Result<Round> {
-    let about = |key: &str| grid.description["catalog"][key].as_str().context("a catalogue");
-    let password = std::fs::read_to_string(about("password_file")?)?;
-    let trust = TrustRoots::file(grid.description["ca"]["file"].as_str().context("an authority")?);
-    let caller = Caller::login_with(about("url")?, (about("user")?, password.trim()), trust).await?;
+    let caller = session(grid).await?;
     let mut latencies = Vec::new();
     for n in 0..FILES {
         let name = format!("first{n:02}");
-        seed(grid, &caller, &name).await?;
+        seed(grid, &caller, (&name, CONTENT.as_bytes())).await?;
         tokio::time::sleep(PAUSE).await;
         let rule = json!({ "dids": [{ "scope": "test", "name": name }], "copies": 1, "rse_expression": "BETA", "account": "root" });
         let asked = Instant::now();
@@ -61,25 +58,30 @@ async fn round(grid: &RunningGrid) -> Result<Round> {
         rate: FILES as f64 / latencies.iter().sum::<f64>(),
         cpu_us: 0.0,
         latencies,
+        ..Round::default()
     })
 }
 
+/// A session at the grid's catalogue.
+pub(super) async fn session(grid: &RunningGrid) -> Result<Caller> {
+    let about = |key: &str| grid.description["catalog"][key].as_str().context("a catalogue");
+    let password = std::fs::read_to_string(about("password_file")?)?;
+    let trust = TrustRoots::file(grid.description["ca"]["file"].as_str().context("an authority")?);
+    Caller::login_with(about("url")?, (about("user")?, password.trim()), trust).await
+}
+
 /// Puts a file to where the paths of ALPHA lead, and registers it there.
-async fn seed(grid: &RunningGrid, caller: &Caller, name: &str) -> Result<()> {
+pub(super) async fn seed(grid: &RunningGrid, caller: &Caller, (name, content): (&str, &[u8])) -> Result<()> {
     let path = format!("/rses/ALPHA/lfns2pfns?lfn=test:{name}");
     let paths = serde_json::from_slice::<Value>(&caller.ask("GET", &path, None).await?.text)?;
     let url = paths[format!("test:{name}")].as_str().context("a path")?;
     let url = url.replacen("davs:", "https:", 1);
-    grid.curl(&["-T", &content(grid)?, &url])?.expect_ok()?;
-    let file = json!({ "scope": "test", "name": name, "bytes": CONTENT.len() });
+    let path = grid.scratch().join("content");
+    std::fs::write(&path, content)?;
+    grid.curl(&["-T", &path.display().to_string(), &url])?.expect_ok()?;
+    let file = json!({ "scope": "test", "name": name, "bytes": content.len() });
     let files = json!({ "rse": "ALPHA", "files": [file] });
     caller.ask("POST", "/replicas", Some(&files)).await.map(drop)
-}
-
-fn content(grid: &RunningGrid) -> Result<String> {
-    let path = grid.scratch().join("content");
-    std::fs::write(&path, CONTENT)?;
-    Ok(path.display().to_string())
 }
 
 /// Whether the file lies somewhere below a folder, whole.

@@ -1,8 +1,12 @@
 //! The contenders, each with a database of its own.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use weir_tests::{Daemon, Postgres, RucioHome, free_port, wait_for, weir_binary, write_private};
 
@@ -23,7 +27,7 @@ pub(crate) struct Contender {
     pub(crate) caller: Caller,
     server: Daemon,
     postgres: Option<Postgres>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Contender {
@@ -46,6 +50,11 @@ impl Contender {
     }
 
     async fn weir(name: &'static str, postgres: Option<Postgres>) -> Result<Self> {
+        Self::weir_with(name, postgres, "").await
+    }
+
+    /// Weir's catalogue with further tables of its configuration.
+    pub(crate) async fn weir_with(name: &'static str, postgres: Option<Postgres>, tables: &str) -> Result<Self> {
         // Beside the other databases: on the disk.
         let folder = tempfile::Builder::new()
             .prefix("weir-bench-")
@@ -58,25 +67,19 @@ impl Contender {
                 format!("[postgres]\nhost = \"{host}\"\ndatabase = \"weir\"\nuser = \"weir\"\n")
             }
         };
-        let config =
-            format!("listen = \"127.0.0.1:{port}\"\n{store}[root]\nuser = \"lab\"\npassword_file = \"password\"\n");
+        let config = format!(
+            "listen = \"127.0.0.1:{port}\"\n{store}[root]\nuser = \"lab\"\npassword_file = \"password\"\n{tables}"
+        );
         write_private(&folder.path().join("password"), "lab\n")?;
         let file = folder.path().join("catalog.toml");
         std::fs::write(&file, config)?;
-        let mut weir = Command::new(weir_binary());
-        weir.args(["serve", "catalog", "--log-level", "warn", "--config"])
-            .arg(&file);
-        let mut server = Daemon::start(weir, &folder.path().join("log"))?;
-        wait_for(PATIENCE, || {
-            ensure!(server.ended()?.is_none(), "the catalogue ended: {}", server.said());
-            Ok(std::net::TcpStream::connect(("127.0.0.1", port)).ok())
-        })?;
+        let server = serve(folder.path(), port)?;
         Ok(Self {
             name,
             caller: Caller::login(&format!("http://127.0.0.1:{port}"), "lab", "lab").await?,
             server,
             postgres,
-            _folder: folder,
+            folder,
         })
     }
 
@@ -90,12 +93,12 @@ impl Contender {
             caller: Caller::login(&format!("http://127.0.0.1:{port}"), "lab", "lab").await?,
             server,
             postgres: Some(postgres),
-            _folder: folder,
+            folder,
         })
     }
 
     /// Scope, RSEs and links.
-    async fn prepare(&self) -> Result<()> {
+    pub(crate) async fn prepare(&self) -> Result<()> {
         let ask = |method: &'static str, path: String, content: Value| async move {
             self.caller.ask(method, &path, Some(&content)).await
         };
@@ -119,6 +122,24 @@ impl Contender {
         Ok(())
     }
 
+    /// Stops the server and starts it again; gives the time from the start until it answers.
+    pub(crate) async fn restart(&mut self) -> Result<Duration> {
+        let port: u16 = self.caller.port().context("a port")?;
+        self.server.terminate(PATIENCE)?;
+        let begun = std::time::Instant::now();
+        self.server = serve(self.folder.path(), port)?;
+        self.caller = Caller::login(&format!("http://127.0.0.1:{port}"), "lab", "lab").await?;
+        Ok(begun.elapsed())
+    }
+
+    /// The most memory that the server has held since its start, in bytes.
+    pub(crate) fn memory_max(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(kibibytes.context("the system tells no memory")? << 10)
+    }
+
     /// Seconds of processor that server and database have used.
     pub(crate) fn cpu(&self) -> f64 {
         let database = self.postgres.iter().flat_map(Postgres::processes);
@@ -127,6 +148,19 @@ impl Contender {
         // One that ended meanwhile is not counted.
         all.filter_map(|pid| cpu(pid).ok()).sum()
     }
+}
+
+/// Starts the server of a folder, and waits until it listens.
+fn serve(folder: &Path, port: u16) -> Result<Daemon> {
+    let mut weir = Command::new(weir_binary());
+    weir.args(["serve", "catalog", "--log-level", "warn", "--config"])
+        .arg(folder.join("catalog.toml"));
+    let mut server = Daemon::start(weir, &folder.join("log"))?;
+    wait_for(PATIENCE, || {
+        ensure!(server.ended()?.is_none(), "the catalogue ended: {}", server.said());
+        Ok(std::net::TcpStream::connect(("127.0.0.1", port)).ok())
+    })?;
+    Ok(server)
 }
 
 /// A process and those that it started.

@@ -5,9 +5,15 @@
 //! several threads: gunicorn with two workers of eight threads each, and logs errors only.
 
 mod caller;
+mod completions;
+mod deletions;
+mod files;
 mod first_byte;
 mod lab;
+mod large;
+mod quiet;
 mod rows;
+mod transfers;
 
 use std::path::PathBuf;
 
@@ -25,6 +31,8 @@ pub(crate) struct Round {
     cpu_us: f64,
     /// Latencies that a row is about, in seconds.
     latencies: Vec<f64>,
+    /// The most memory that the process held, in bytes; 0 where the row is not about it.
+    memory: u64,
 }
 
 /// A row: for each contender its rounds.
@@ -80,12 +88,31 @@ impl Found {
             } else {
                 String::new()
             };
-            println!("  {name:17} {rate:10.1} {}/s{cpu}{latencies}{beside}", self.unit);
+            let memory = self.memory(name);
+            let memory = if memory > 0 {
+                format!("; {} MiB at most", memory >> 20)
+            } else {
+                String::new()
+            };
+            println!(
+                "  {name:17} {rate:10.3} {}/s{cpu}{latencies}{memory}{beside}",
+                self.unit
+            );
         }
     }
 
+    /// The most memory that a contender held in a round, in bytes.
+    fn memory(&self, name: &str) -> u64 {
+        let rounds = self
+            .contenders
+            .iter()
+            .filter(|(one, _)| *one == name)
+            .flat_map(|(_, rounds)| rounds);
+        rounds.map(|round| round.memory).max().unwrap_or(0)
+    }
+
     fn json(&self) -> Value {
-        let row = |(name, rate, cpu, p50, p99): &(&str, f64, f64, f64, f64)| json!({ "name": name, "per_s": rate, "cpu_us": cpu, "p50_s": p50, "p99_s": p99 });
+        let row = |(name, rate, cpu, p50, p99): &(&str, f64, f64, f64, f64)| json!({ "name": name, "per_s": rate, "cpu_us": cpu, "p50_s": p50, "p99_s": p99, "memory_bytes": self.memory(name) });
         json!({ "name": self.name, "unit": self.unit, "contenders": self.figures().iter().map(row).collect::<Vec<_>>() })
     }
 }

@@ -12,20 +12,15 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use weir_tests::Draw;
 
-use super::{Found, Round, caller::Caller, first_byte, lab::Contender};
+use super::files::{BULK, dataset, register, rule};
+use super::{Found, Round, completions, deletions, first_byte, lab::Contender, large, quiet};
 use crate::rows::shuffled;
 
 /// Clients of the rows that count operations.
 const CLIENTS: u64 = 8;
 
-/// Files of one bulk.
-const BULK: u64 = 1_000;
-
 /// How long operations are counted.
 const TIME: Duration = Duration::from_secs(6);
-
-/// Numbers of files, never given again.
-static FILES: AtomicU64 = AtomicU64::new(0);
 
 /// All rows whose names have this text.
 pub(super) async fn all((rounds, only, scale): (usize, &str, f64), order: &mut Draw) -> Result<Vec<Found>> {
@@ -35,13 +30,27 @@ pub(super) async fn all((rounds, only, scale): (usize, &str, f64), order: &mut D
         row.print();
         found.push(row);
     }
+    let scaled = |n: f64| ((n * scale) as u64).max(10);
+    for name in [quiet::NAME, completions::NAME, deletions::NAME, large::NAME] {
+        if !name.contains(only) {
+            continue;
+        }
+        let row = match name {
+            quiet::NAME => quiet::row(rounds).await?,
+            completions::NAME => completions::row(rounds, &scaled).await?,
+            deletions::NAME => deletions::row(rounds, &scaled).await?,
+            // Minutes are spent on what it stands on.
+            _ => large::row(&scaled).await?,
+        };
+        row.print();
+        found.push(row);
+    }
     let mut rows = vec![Row::Rules, Row::Replicas, Row::Listing, Row::Large];
     rows.retain(|row| row.name().0.contains(only));
     if rows.is_empty() {
         return Ok(found);
     }
     let contenders = Contender::all().await?;
-    let scaled = |n: f64| ((n * scale) as u64).max(10);
     for row in rows {
         let (name, unit) = row.name();
         let mut rows = contenders.iter().map(|one| (one.name, Vec::new())).collect::<Vec<_>>();
@@ -103,54 +112,6 @@ impl Row {
     }
 }
 
-fn file(n: u64) -> Value {
-    json!({ "scope": "mc", "name": format!("f{n:08}"), "bytes": 2_000_000_000_u64, "adler32": "0cc737eb" })
-}
-
-/// Registers so many new files at S; gives the number of the first.
-async fn register(caller: &Caller, n_files: u64) -> Result<u64> {
-    let first = FILES.fetch_add(n_files, Ordering::Relaxed);
-    for begin in (first..first + n_files).step_by(BULK as usize) {
-        let files = (begin..(begin + BULK).min(first + n_files))
-            .map(file)
-            .collect::<Vec<_>>();
-        caller
-            .ask("POST", "/replicas", Some(&json!({ "rse": "S", "files": files })))
-            .await?;
-    }
-    Ok(first)
-}
-
-/// A dataset of so many new files.
-async fn dataset(caller: &Caller, n_files: u64) -> Result<String> {
-    let first = register(caller, n_files).await?;
-    let name = format!("d{first:08}");
-    caller
-        .ask("POST", &format!("/dids/mc/{name}"), Some(&json!({ "type": "DATASET" })))
-        .await?;
-    for begin in (first..first + n_files).step_by(BULK as usize) {
-        let files = (begin..(begin + BULK).min(first + n_files))
-            .map(file)
-            .collect::<Vec<_>>();
-        caller
-            .ask(
-                "POST",
-                &format!("/dids/mc/{name}/dids"),
-                Some(&json!({ "dids": files })),
-            )
-            .await?;
-    }
-    Ok(name)
-}
-
-fn rule(name: &str) -> Value {
-    json!({
-        "dids": [{ "scope": "mc", "name": name }], "copies": 1, "rse_expression": "A", "account": "root", "grouping": "DATASET",
-        "lifetime": 86_400, "ignore_availability": false, "locked": false, "notify": "N", "purge_replicas": false,
-        "activity": "Data Challenge", "priority": 3,
-    })
-}
-
 async fn rules(contender: &Contender, n_files: u64) -> Result<Round> {
     let first = register(&contender.caller, n_files).await?;
     let next = Arc::new(AtomicU64::new(first));
@@ -179,6 +140,7 @@ async fn rules(contender: &Contender, n_files: u64) -> Result<Round> {
         rate: n / begun.elapsed().as_secs_f64(),
         cpu_us: (contender.cpu() - used) / n * 1e6,
         latencies,
+        ..Round::default()
     })
 }
 
@@ -203,6 +165,7 @@ async fn replicas(contender: &Contender) -> Result<Round> {
         rate: n as f64 / begun.elapsed().as_secs_f64(),
         cpu_us: (contender.cpu() - used) / n as f64 * 1e6,
         latencies: Vec::new(),
+        ..Round::default()
     })
 }
 
@@ -221,6 +184,7 @@ async fn listing(contender: &Contender, n_files: u64) -> Result<Round> {
         rate: n as f64 / begun.elapsed().as_secs_f64(),
         cpu_us: (contender.cpu() - used) / n as f64 * 1e6,
         latencies,
+        ..Round::default()
     })
 }
 
@@ -268,6 +232,7 @@ async fn large(contender: &Contender, n_files: u64) -> Result<Round> {
         rate: n_files as f64 / seconds,
         cpu_us: cpu / n_files as f64 * 1e6,
         latencies: beside.await??,
+        ..Round::default()
     })
 }
 
