@@ -334,7 +334,13 @@ impl RunTask<'_> {
         let protecting = match &catalog {
             Some(catalog) => {
                 self.step("the catalogue learns of the source files");
-                catalog.register(&sources).await?
+                match catalog.register(&sources).await {
+                    Ok(rules) => rules,
+                    Err(error) => {
+                        self.may_be_left("source files");
+                        return Err(error.into());
+                    }
+                }
             }
             None => Vec::new(),
         };
@@ -475,6 +481,13 @@ impl RunTask<'_> {
         })))
     }
 
+    /// Says how to remove what a run that ends here may leave.
+    fn may_be_left(&self, what: &str) {
+        let folder = self.folder.path().display();
+        let text = format!("{what} may be left at storages: weir challenge clean {folder} removes them");
+        self.progress.show(&Update::Note { text });
+    }
+
     /// Looks at storage that does not start with the grid, if that is wanted.
     async fn look_at_sites(
         &self,
@@ -499,9 +512,7 @@ impl RunTask<'_> {
         let report = tokio::select! {
             report = sites::check(self.plan, &ground, limit) => report,
             () = self.stop.soft.cancelled() => {
-                let folder = self.folder.path().display();
-                let text = format!("test files may be left at storages: weir challenge clean {folder} removes them");
-                self.progress.show(&Update::Note { text });
+                self.may_be_left("test files");
                 return Err(RunError::Interrupted);
             }
         };

@@ -38,7 +38,7 @@ pub struct GridOptions {
     pub data_threads: usize,
     /// How long a token of the grid's issuer is good; default 1 h.
     pub token_lifetime: Duration,
-    /// Whether it has a catalogue; default: none.
+    /// Whether it has a catalogue of its own, if its file names no other; default: none.
     pub catalog: bool,
     /// Runs the storages of each site in a process of their own; default: none, they run in this one.
     pub sites: Option<SiteProgram>,
