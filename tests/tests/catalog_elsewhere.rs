@@ -284,7 +284,7 @@ fn another_grids_catalogue_and_transfer_service_are_driven_by_password_and_certi
         told(&grid, "/catalog/user"),
         told(&grid, "/catalog/password_file"),
     );
-    let workloads = workload("name = \"rules\"\nlifetime = \"5 s\"\nsource_files = 60")
+    let workloads = workload("name = \"rules\"\nlifetime = \"30 s\"\nsource_files = 60")
         + &workload("name = \"jobs\"\ninject = \"transfers\"\nlifetime = \"2 s\"")
         + NO_FAILURE;
     fs::write(

@@ -283,7 +283,7 @@ fn a_catalogue_that_is_killed_makes_no_rule_twice_and_forgets_none() -> Result<(
     // Wrong: after a crash of the catalogue files are asked for again that it has, or the ledger has what it lost.
     let mut scene = Scene::lay()?;
     scene.describe()?;
-    let running = scene.start(&BOTH, "8 s")?;
+    let running = scene.start(&BOTH, "60 s")?;
     for pause in [1_300, 2_100] {
         scene.begun(3)?;
         std::thread::sleep(Duration::from_millis(pause));
@@ -357,7 +357,7 @@ fn a_storage_that_deletes_slowly_is_asked_once_and_delays_nobody() -> Result<()>
     wait_for(PATIENCE, || Ok(slow.said().contains("ready").then_some(())))?;
     scene.rses[1].1 = format!("{place}/test");
     scene.describe()?;
-    let running = scene.start(&[("ALPHA", "BETA", "1 Mb/s"), ("ALPHA", "GAMMA", "8 Mb/s")], "3 s")?;
+    let running = scene.start(&[("ALPHA", "BETA", "1 Mb/s"), ("ALPHA", "GAMMA", "8 Mb/s")], "10 s")?;
     let report = scene.end(running)?;
     let deletions = &report["chain"]["deletions"];
     // Most files go to GAMMA, and are deleted in time while BETA's take twenty seconds.
