@@ -11,7 +11,7 @@ use super::lab::Contender;
 use super::transfers::Transfers;
 use super::{Found, Round};
 
-/// Files of the rule: what the services have at once by default (`in_flight`).
+/// Files of the rule: the default limit of requests that the transfer services hold at once (`in_flight`).
 const FILES: f64 = 20_000.0;
 
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -28,17 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) const NAME: &str = "deletions chosen and carried out, 20 RSEs of a grid and one that does not answer";
 
 pub(super) async fn row(rounds: usize, scaled: &impl Fn(f64) -> u64) -> Result<Found> {
-    let mut found = Vec::new();
-    for _ in 0..rounds {
-        let grid = RunningGrid::up(&grid_file())?;
-        let files = usize::try_from(scaled(FILES))?;
-        found.push(round(&grid, files).await.with_context(|| grid.log())?);
-    }
-    Ok(Found {
-        name: NAME,
-        unit: "files",
-        contenders: vec![("Weir, SQLite", found)],
+    let files = usize::try_from(scaled(FILES))?;
+    Found::on_grids((NAME, "files"), rounds, &grid_file(), async |grid| {
+        round(grid, files).await
     })
+    .await
 }
 
 fn grid_file() -> String {
@@ -97,7 +91,7 @@ async fn round(grid: &RunningGrid, n_files: usize) -> Result<Round> {
     })
 }
 
-/// What is left at an RSE.
+/// The files of an RSE that have not been seen to be gone.
 struct Left {
     area: PathBuf,
     /// The first file that was there at the last look.
@@ -176,7 +170,7 @@ async fn register(caller: &Caller, rses: &[String], names: &[String]) -> Result<
         let made = caller.ask("POST", "/rules/", Some(&rule)).await?;
         rules.extend(serde_json::from_slice::<Vec<String>>(&made.text)?);
     }
-    // What no rule has ever held is not deleted with one.
+    // A file that a rule never locked is not deleted when the rule ends.
     for rule in &rules {
         locked(caller, rule, names.len()).await?;
     }

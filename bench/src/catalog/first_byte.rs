@@ -26,16 +26,7 @@ const NAME: &str =
     "rule to the file at its destination, through catalogue, transfer service and two storages; latencies: of this";
 
 pub(super) async fn row(rounds: usize) -> Result<Found> {
-    let mut found = Vec::new();
-    for _ in 0..rounds {
-        let grid = RunningGrid::up(TWO_SITES)?;
-        found.push(round(&grid).await.with_context(|| grid.log())?);
-    }
-    Ok(Found {
-        name: NAME,
-        unit: "rules",
-        contenders: vec![("Weir, SQLite", found)],
-    })
+    Found::on_grids((NAME, "rules"), rounds, TWO_SITES, round).await
 }
 
 async fn round(grid: &RunningGrid) -> Result<Round> {

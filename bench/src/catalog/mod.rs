@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use weir_tests::RunningGrid;
 
 use crate::stats::median;
 
@@ -43,6 +44,25 @@ struct Found {
 }
 
 impl Found {
+    /// A row of rounds on grids of this file, each a new one, with the catalogue that starts with a grid.
+    async fn on_grids(
+        (name, unit): (&'static str, &'static str),
+        rounds: usize,
+        grid_file: &str,
+        round: impl AsyncFn(&RunningGrid) -> Result<Round>,
+    ) -> Result<Self> {
+        let mut found = Vec::new();
+        for _ in 0..rounds {
+            let grid = RunningGrid::up(grid_file)?;
+            found.push(round(&grid).await.with_context(|| grid.log())?);
+        }
+        Ok(Self {
+            name,
+            unit,
+            contenders: vec![("Weir, SQLite", found)],
+        })
+    }
+
     fn figures(&self) -> Vec<(&'static str, f64, f64, f64, f64)> {
         let of = |(name, rounds): &(&'static str, Vec<Round>)| {
             let middle = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());

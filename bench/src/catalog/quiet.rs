@@ -17,16 +17,7 @@ pub(super) const NAME: &str =
     "chain of a quiet grid, rule to OK lock for a file of 1 MB; latencies: of this without the copy";
 
 pub(super) async fn row(rounds: usize) -> Result<Found> {
-    let mut found = Vec::new();
-    for _ in 0..rounds {
-        let grid = RunningGrid::up(TWO_SITES)?;
-        found.push(round(&grid).await.with_context(|| grid.log())?);
-    }
-    Ok(Found {
-        name: NAME,
-        unit: "rules",
-        contenders: vec![("Weir, SQLite", found)],
-    })
+    Found::on_grids((NAME, "rules"), rounds, TWO_SITES, round).await
 }
 
 async fn round(grid: &RunningGrid) -> Result<Round> {

@@ -43,7 +43,7 @@ pub(crate) async fn delivered<D: InjectionDoor>(
     folder: &RunFolder,
 ) {
     engine.expire_all(stays);
-    // Whoever interrupted the run does not wait for others' daemons.
+    // An interrupted run does not wait for the daemons of another service.
     let was_stopped = stop.soft.is_cancelled();
     let patience = tell.filter(|_| !was_stopped).map_or(LIMIT, |_| LIMIT_ELSEWHERE);
     let begin = tokio::time::Instant::now();

@@ -538,7 +538,7 @@ async fn submit_patiently<D: InjectionDoor>(
             Ok(job) => return Ok(job),
             Err(error) => error,
         };
-        let is_away = matches!(error, InjectionError::Unreachable { .. } | InjectionError::Token { .. });
+        let is_away = error.is_away();
         let wait = match &error {
             InjectionError::Busy { after, .. } => *after,
             // A service that starts anew is away for a while.

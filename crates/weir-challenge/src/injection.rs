@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
+use weir_auth::client::TokenError;
 use weir_units::{Bytes, Checksum};
 use weir_world::{ErrorClass, Party};
 
@@ -200,7 +201,7 @@ pub enum InjectionError {
     Delegation {
         /// The door.
         door: String,
-        /// What went wrong.
+        /// The reason why no proxy was signed.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -222,6 +223,19 @@ impl InjectionError {
             Self::Busy { .. } | Self::Unreachable { .. } | Self::Token { .. } => true,
             Self::Refused { status, .. } => status.is_server_error(),
             Self::Delegation { .. } => false,
+        }
+    }
+
+    /// Returns whether a service, or the issuer of its tokens, is out of reach: it may only have been restarted.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Token { source, .. } => {
+                let first: &(dyn std::error::Error + 'static) = &**source;
+                let mut causes = std::iter::successors(Some(first), |cause| cause.source());
+                causes.any(|cause| cause.downcast_ref().is_some_and(TokenError::is_temporary))
+            }
+            Self::Busy { .. } | Self::Refused { .. } | Self::Delegation { .. } => false,
         }
     }
 
@@ -267,4 +281,41 @@ pub trait InjectionDoor: Send + Sync + 'static {
     /// Asks which of these copies the catalogue still knows.
     fn remaining(&self, copies: &[RuleCopy])
     -> impl Future<Output = Result<BTreeSet<RuleCopy>, InjectionError>> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_token_file_is_no_issuer_that_is_away() {
+        // Wrong: every transfer of a run with a mistyped password or path is tried for two minutes before the run says so.
+        let of = |source: TokenError| InjectionError::Token {
+            door: "https://fts".to_owned(),
+            source: source.into(),
+        };
+        let file = TokenError::File {
+            path: "/nowhere".into(),
+            source: Arc::new(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        let late = || TokenError::Timeout {
+            token_url: "https://issuer/token".to_owned(),
+            limit: Duration::from_secs(30),
+        };
+        assert!(!of(file).is_away());
+        assert!(of(late()).is_away());
+        // The door of a storage wraps it.
+        let wrapped = crate::storage::StorageError::Token {
+            rse: "A".to_owned(),
+            source: late(),
+        };
+        let wrapped = InjectionError::Token {
+            door: "https://fts".to_owned(),
+            source: wrapped.into(),
+        };
+        assert!(wrapped.is_away());
+    }
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use serde::Deserialize;
@@ -21,18 +22,18 @@ const LATER: Duration = Duration::from_secs(2);
 /// Largest answer read: 100 jobs of 200 files with long error texts.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
-/// A service, and what opens it.
+/// A service and the credential for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     /// Without a slash at the end.
     pub(crate) url: String,
-    /// What it is shown.
+    /// The credential of each request.
     pub(crate) credential: Credential,
     /// A client that trusts it.
     pub(crate) client: Client,
 }
 
-/// What a service is shown.
+/// A credential for a service.
 #[derive(Debug, Clone)]
 pub(crate) enum Credential {
     /// A token in `Authorization: Bearer …`.
@@ -62,7 +63,7 @@ impl Service {
         path: &str,
         content: Option<serde_json::Value>,
     ) -> Result<Vec<u8>, InjectionError> {
-        let content = content.map(|json| ("application/json", json.to_string()));
+        let content = content.map(|json| ("application/json", Bytes::from(json.to_string())));
         let first = self.ask_once(method.clone(), path, content.clone()).await;
         match (&first, &self.credential) {
             (Err(InjectionError::Refused { status, .. }), Credential::Bearer(token) | Credential::Rucio(token, _))
@@ -80,7 +81,7 @@ impl Service {
     /// # Errors
     /// As [`Self::ask`].
     pub(crate) async fn put_text(&self, path: &str, text: String) -> Result<(), InjectionError> {
-        self.ask_once(Method::PUT, path, Some(("text/plain", text)))
+        self.ask_once(Method::PUT, path, Some(("text/plain", text.into())))
             .await
             .map(drop)
     }
@@ -114,7 +115,7 @@ impl Service {
         &self,
         method: Method,
         path: &str,
-        content: Option<(&str, String)>,
+        content: Option<(&str, Bytes)>,
     ) -> Result<Vec<u8>, InjectionError> {
         let (head, answer) = self.exchange(method, path, content).await?;
         self.judge(&head, answer)
@@ -124,7 +125,7 @@ impl Service {
         &self,
         method: Method,
         path: &str,
-        content: Option<(&str, String)>,
+        content: Option<(&str, Bytes)>,
     ) -> Result<(Parts, Vec<u8>), InjectionError> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         let request = match &self.credential {

@@ -1,4 +1,4 @@
-//! What opens the services that a challenge drives, the grid's own or another's.
+//! Credentials for the services that a challenge drives, the grid's own and external ones.
 
 use weir_auth::Secret;
 use weir_auth::client::{RucioLogin, TokenSource};
@@ -15,7 +15,7 @@ const OWN_TOKEN_SCOPE: &str = "fts";
 /// The scope of what challenges add to the grid's own catalogue.
 const OWN_SCOPE: &str = "weir-challenge";
 
-/// What opens a catalogue, and in whose name.
+/// URL and credentials of a catalogue, and the account that owns the rules.
 #[derive(Debug, Clone)]
 pub struct CatalogAccess {
     /// Where it answers; without a slash at the end.
@@ -37,7 +37,7 @@ pub struct CatalogAccess {
 }
 
 impl CatalogAccess {
-    /// That of the grid's own catalogue.
+    /// Access to the grid's own catalogue.
     pub(crate) fn own(url: &str, issuer: &TokenSource, client: &Client) -> Self {
         Self {
             url: url.to_owned(),
@@ -51,7 +51,7 @@ impl CatalogAccess {
         }
     }
 
-    /// That of a catalogue which runs elsewhere.
+    /// Access to an external catalogue.
     pub(crate) fn external(
         catalog: &ExternalCatalog,
         issuer: &TokenSource,
@@ -92,18 +92,18 @@ impl CatalogAccess {
     }
 }
 
-/// What opens a transfer service.
+/// URL and credential of a transfer service.
 #[derive(Debug, Clone)]
 pub struct TransferAccess {
     /// Where it answers; without a slash at the end.
     pub url: String,
     /// A client that trusts it, and shows the certificate if there is one.
     pub client: Client,
-    /// What it is shown.
+    /// The credential of each request.
     pub credential: TransferCredential,
 }
 
-/// What a transfer service is shown.
+/// A credential for a transfer service.
 #[derive(Debug, Clone)]
 pub enum TransferCredential {
     /// A token with this audience.
@@ -118,7 +118,7 @@ pub enum TransferCredential {
 }
 
 impl TransferAccess {
-    /// That of the grid's own transfer service.
+    /// Access to the grid's own transfer service.
     pub(crate) fn own(url: &str, issuer: &TokenSource, client: &Client) -> Self {
         Self {
             url: url.to_owned(),
@@ -130,7 +130,7 @@ impl TransferAccess {
         }
     }
 
-    /// That of a transfer service which runs elsewhere.
+    /// Access to an external transfer service.
     pub(crate) fn external(
         service: &ExternalTransfer,
         issuer: &TokenSource,

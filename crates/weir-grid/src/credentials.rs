@@ -66,7 +66,7 @@ impl GridCredentials {
         self.tokens.get(rse)
     }
 
-    /// What opens the catalogue of the grid, if it runs elsewhere.
+    /// URL and credentials of the catalogue, if it is an external one.
     pub fn catalog(&self) -> Option<&CatalogAccess> {
         self.catalog.as_ref()
     }

@@ -78,7 +78,7 @@ impl fmt::Debug for EmbeddedGrid {
     }
 }
 
-/// What opens the grid's doors.
+/// Credentials for the grid's services.
 struct Access {
     storage: BTreeMap<RseName, TokenSource>,
     transfer: TransferAccess,
@@ -182,12 +182,12 @@ impl EmbeddedGrid {
         self.access.storage.get(rse)
     }
 
-    /// What opens the transfer service.
+    /// URL and credential of the transfer service.
     pub fn transfer(&self) -> &TransferAccess {
         &self.access.transfer
     }
 
-    /// What opens the catalogue, if the grid has one.
+    /// URL and credentials of the catalogue, if the grid has one.
     pub fn catalog(&self) -> Option<&CatalogAccess> {
         self.access.catalog.as_ref()
     }

@@ -51,7 +51,8 @@ pub fn sign(
     now: SystemTime,
     life: Duration,
 ) -> Result<(String, SystemTime), SignError> {
-    let key = PKey::private_key_from_pem(identity.key_pem.as_bytes()).map_err(SignError::Identity)?;
+    // Without a passphrase OpenSSL would ask for one on the terminal.
+    let key = PKey::private_key_from_pem_passphrase(identity.key_pem.as_bytes(), b"").map_err(SignError::Identity)?;
     let chain = X509::stack_from_pem(identity.chain_pem.as_bytes()).map_err(SignError::Identity)?;
     let Some(own) = chain.first() else {
         return Err(SignError::Identity(openssl::error::ErrorStack::get()));

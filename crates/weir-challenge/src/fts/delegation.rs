@@ -11,10 +11,10 @@ use super::FtsDoor;
 use crate::folder::RunFolder;
 use crate::injection::InjectionError;
 
-/// How long a proxy is good: what clients of FTS ask for.
+/// Lifetime of a proxy: the default of FTS's command-line clients.
 const LIFE: Duration = Duration::from_secs(12 * 3600);
 
-/// Pause after a delegation that failed.
+/// Shortest pause between two delegations, also after one that failed.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// The renewal of a delegation, which ends with this.

@@ -17,7 +17,7 @@ struct Row {
 }
 
 impl CatalogService {
-    /// The rules of a run: those over its datasets, whose names begin with the run's.
+    /// The rules over the datasets of a run; the names of the datasets begin with the name of the run.
     ///
     /// # Errors
     /// [`InjectionError`].

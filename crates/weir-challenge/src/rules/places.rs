@@ -140,12 +140,16 @@ impl RulesDoor {
                     elsewhere.get_or_insert_with(|| pfn.clone());
                 }
             }
-            if paths.len() == pfns.len() {
+            // An answer without places is no sign that the RSE is there.
+            if !paths.is_empty() && paths.len() == pfns.len() {
                 return Ok(paths);
             }
         }
-        let (rse, url, pfn) = (&door.name, &door.url, elsewhere.unwrap_or_default());
-        let text = format!("the catalogue has {rse} at {pfn}, the grid file at {url}");
+        let (rse, url) = (&door.name, &door.url);
+        let text = match elsewhere {
+            Some(pfn) => format!("the catalogue has {rse} at {pfn}, the grid file at {url}"),
+            None => format!("the catalogue names no place for files at {rse}"),
+        };
         Err(self.catalog.service.unreachable(text))
     }
 
