@@ -6,6 +6,7 @@
 
 mod caller;
 mod completions;
+mod daemons;
 mod deletions;
 mod files;
 mod first_byte;
@@ -166,9 +167,16 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
         .as_nanos() as u64;
     println!("order of the contenders: drawn in each round, seed {seed}");
     let found = runtime.block_on(rows::all((rounds, &only, scale), &mut weir_tests::Draw::new(seed)))?;
+    let daemons = if daemons::NAME.contains(&only) {
+        daemons::print(rounds, scale)?
+    } else {
+        Value::Null
+    };
     if let Some(file) = file {
         let rows = found.iter().map(Found::json).collect::<Vec<_>>();
-        let text = serde_json::to_string_pretty(&json!({ "rows": rows, "rounds": rounds, "scale": scale }))? + "\n";
+        let text = serde_json::to_string_pretty(
+            &json!({ "rows": rows, "rucio_daemons_ms": daemons, "rounds": rounds, "scale": scale }),
+        )? + "\n";
         std::fs::write(&file, text).with_context(|| format!("could not write {}", file.display()))?;
     }
     Ok(())
