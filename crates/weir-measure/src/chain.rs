@@ -163,6 +163,7 @@ pub struct Deletions {
     due: u64,
     done: u64,
     late: u64,
+    repeated: Option<u64>,
     delays: Quantiles,
 }
 
@@ -179,12 +180,18 @@ impl Deletions {
         self.delays.add(nanos(after));
     }
 
+    /// A copy was deleted again that was gone.
+    pub fn repeated(&mut self) {
+        *self.repeated.get_or_insert(0) += 1;
+    }
+
     /// The report; `None` if nothing was due.
     pub fn report(&self) -> Option<DeletionReport> {
         (self.due > 0).then(|| DeletionReport {
             due: self.due,
             done: self.done,
             late: self.late + (self.due - self.done),
+            repeated: self.repeated,
             delay_s: self.delays.percentiles(seconds),
         })
     }

@@ -55,6 +55,14 @@ pub struct StuckRule {
     pub reason: String,
 }
 
+impl DeletionReport {
+    /// The time that 95 % of the deletions did not exceed, in seconds; `None` if more than a twentieth of the copies was not deleted.
+    pub(crate) fn p95(&self) -> Option<f64> {
+        let are_enough = self.done * 20 >= self.due * 19;
+        self.delay_s.as_ref().filter(|_| are_enough).map(|delay| delay.p95)
+    }
+}
+
 /// Deletions that the catalogue owed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeletionReport {
@@ -64,6 +72,9 @@ pub struct DeletionReport {
     pub done: u64,
     /// Those that were there 10 s after the end of their rule, or when the run ended.
     pub late: u64,
+    /// Deletions of copies that were gone, because two daemons had been given them; `null` where there was none, and where nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<u64>,
     /// From the end of the rule until the copy was seen to be gone, in seconds; it is looked for once a second.
     pub delay_s: Option<Percentiles>,
 }

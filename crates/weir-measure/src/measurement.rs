@@ -230,11 +230,12 @@ impl Measurement {
 
 impl Measured {
     /// Evaluates a threshold, without the counters that are compared at the end of a run.
-    pub fn evaluate(&self, asked: &Threshold) -> Evaluated {
+    pub fn evaluate(&self, asked: &Threshold, deletions: Option<&DeletionReport>) -> Evaluated {
         let evenness = self.evenness();
         let beside = threshold::Beside {
             crosschecks: &[],
             chain: &self.chain,
+            deletions,
             evenness: evenness.as_ref(),
         };
         threshold::evaluate(asked, &self.figures, &self.spec, &beside)
@@ -272,6 +273,7 @@ impl Measured {
                     &threshold::Beside {
                         crosschecks: &ending.crosschecks,
                         chain: &chain,
+                        deletions: ending.deletions.as_ref(),
                         evenness: evenness.as_ref(),
                     },
                 )

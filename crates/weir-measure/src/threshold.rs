@@ -4,6 +4,7 @@ use weir_plan::{Comparison, Metric, Subject, Threshold};
 
 use crate::accounting::Figures;
 use crate::chain::Chain;
+use crate::chain_report::DeletionReport;
 use crate::evenness::Evenness;
 use crate::report::{self, CrossCheck, ThresholdReport, WorkloadKind, ratio};
 use crate::spec::Spec;
@@ -25,6 +26,8 @@ pub struct Beside<'a> {
     pub crosschecks: &'a [CrossCheck],
     /// What passed through the catalogue.
     pub chain: &'a Chain,
+    /// What the catalogue deleted of the copies that rules had asked for.
+    pub deletions: Option<&'a DeletionReport>,
     /// How even the hold was.
     pub evenness: Option<&'a Evenness>,
 }
@@ -34,6 +37,7 @@ pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec, beside: &
     let measured = match threshold.metric {
         Metric::CrosscheckDifference => largest_difference(beside.crosschecks),
         Metric::RuleToOkP95 => beside.chain.rule_to_ok_p95(),
+        Metric::DeletionP95 => beside.deletions.and_then(DeletionReport::p95),
         Metric::Variation => beside.evenness.and_then(|evenness| match &threshold.subject {
             Subject::Site(site) => evenness.site(site.as_str()),
             _ => evenness.total.achieved,

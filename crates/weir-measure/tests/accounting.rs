@@ -24,6 +24,7 @@ fn no_more() -> Beside<'static> {
     Beside {
         crosschecks: &[],
         chain,
+        deletions: None,
         evenness: None,
     }
 }

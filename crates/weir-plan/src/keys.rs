@@ -305,7 +305,7 @@ pub(crate) const THRESHOLD: Table = Table {
             "metric",
             "required",
             "The figure: `ratio` (achieved ÷ asked), `egress_ratio`, `achieved` (a rate), `failed_ratio`, `failed` (a \
-             number), `efficiency`, `lateness_p95`, `lateness_max` and `rule_to_ok_p95` (durations), `variation` (of the rate in the seconds of the hold, standard deviation ÷ mean), `crosscheck_difference`.",
+             number), `efficiency`, `lateness_p95`, `lateness_max`, `rule_to_ok_p95` and `deletion_p95` (durations), `variation` (of the rate in the seconds of the hold, standard deviation ÷ mean), `crosscheck_difference`.",
         ),
         Key::new(
             "min",

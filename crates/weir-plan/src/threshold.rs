@@ -88,6 +88,8 @@ pub enum Metric {
     LatenessMax,
     /// Time from the question for a rule to its last file that 95 % of the rules do not exceed, in seconds.
     RuleToOkP95,
+    /// Time from the end of a rule until its copy is deleted that 95 % of the deletions do not exceed, in seconds.
+    DeletionP95,
     /// Coefficient of variation of the rate achieved in the seconds of the hold: standard deviation ÷ mean.
     Variation,
     /// Largest relative difference between two counters of the same bytes.
@@ -113,7 +115,7 @@ pub(crate) enum Unit {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 12] = [
         Metric::Ratio,
         Metric::EgressRatio,
         Metric::Achieved,
@@ -123,6 +125,7 @@ impl Metric {
         Metric::LatenessP95,
         Metric::LatenessMax,
         Metric::RuleToOkP95,
+        Metric::DeletionP95,
         Metric::Variation,
         Metric::CrosscheckDifference,
     ];
@@ -139,6 +142,7 @@ impl Metric {
             Metric::LatenessP95 => "lateness_p95",
             Metric::LatenessMax => "lateness_max",
             Metric::RuleToOkP95 => "rule_to_ok_p95",
+            Metric::DeletionP95 => "deletion_p95",
             Metric::Variation => "variation",
             Metric::CrosscheckDifference => "crosscheck_difference",
         }
@@ -160,7 +164,7 @@ impl Metric {
             Metric::FailedRatio | Metric::Efficiency | Metric::CrosscheckDifference => Unit::Share,
             Metric::Achieved => Unit::Rate,
             Metric::Failed => Unit::Count,
-            Metric::LatenessP95 | Metric::LatenessMax | Metric::RuleToOkP95 => Unit::Time,
+            Metric::LatenessP95 | Metric::LatenessMax | Metric::RuleToOkP95 | Metric::DeletionP95 => Unit::Time,
         }
     }
 }

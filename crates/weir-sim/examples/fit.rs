@@ -43,6 +43,7 @@ fn simulate(per_link: Duration) -> [f64; MEASURED.len()] {
     for seed in 0..SEEDS {
         let mut listeners = Listeners {
             rows: &mut |_, _| {},
+            rules: &mut |_| {},
             ledger: &mut |_| {},
         };
         let outcome = run(&plan(seed, per_link), Policy::Fts, &mut listeners);

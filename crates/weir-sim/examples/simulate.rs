@@ -47,6 +47,7 @@ fn main() {
         let begun = Instant::now();
         let mut listeners = Listeners {
             rows: &mut |_, _| {},
+            rules: &mut |_| {},
             ledger: &mut |_| {},
         };
         let outcome = run(&plan, policy, &mut listeners);

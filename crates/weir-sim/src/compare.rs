@@ -114,6 +114,7 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy) -> Probe) -> Compar
         let probe = watch(policy);
         let mut listeners = Listeners {
             rows: &mut |_, _| {},
+            rules: &mut |_| {},
             ledger: &mut |_| {},
         };
         outcomes.push((policy, run_observed(plan, policy, &mut listeners, &probe)));
@@ -158,7 +159,7 @@ fn of_policy(plan: &SimPlan, policy: Policy, outcome: Outcome, best: Option<&Opt
         .thresholds
         .iter()
         .filter(|asked| asked.metric != Metric::CrosscheckDifference);
-    let judged = asked.map(|asked| outcome.measured.evaluate(asked));
+    let judged = asked.map(|asked| outcome.measured.evaluate(asked, outcome.deletions.as_ref()));
     let thresholds = judged.map(|evaluated| evaluated.report).collect();
     let series = outcome.measured.figures.series.total.clone();
     let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or(0);

@@ -9,6 +9,7 @@
 //! | [`spec`] | the tables of a challenge file about the simulated world |
 //! | [`scene`] | a plan and its simulated world, resolved into numbers |
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
+//! | `catalog` | who keeps the books of rules: Weir's catalogue, the model of Rucio's daemons |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
 //! | [`optimum`](mod@optimum) | what any scheduler could have moved at most |
 //! | [`report`] | what a run writes: rows and the report |
@@ -23,6 +24,7 @@
 //! - **No policy.** The world carries out what a core orders; what a policy knows, it is told through the seam.
 
 mod background;
+mod catalog;
 pub mod checks;
 pub mod compare;
 mod draw;
@@ -37,6 +39,7 @@ pub mod scene;
 mod slab;
 pub mod spec;
 mod terms;
+mod want;
 pub mod world;
 
 pub use spec::{SIM_TABLES, SimPlan, SimSpec};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use weir_measure::report::{Build, CrossCheck, Host, Report};
-use weir_measure::{Ending, Spec, ledger, rows};
+use weir_measure::{Ending, Spec, chain, ledger, rows};
 use weir_units::Timestamp;
 
 use crate::policies::Policy;
@@ -41,6 +41,8 @@ impl Rows {
 pub struct Files<'w> {
     /// The contents of `transfers.csv`: rows in the order of ends.
     pub transfers: &'w mut dyn Write,
+    /// The contents of `rules.csv`.
+    pub rules: &'w mut dyn Write,
     /// The contents of `ledger.csv`.
     pub ledger: &'w mut dyn Write,
 }
@@ -52,16 +54,23 @@ pub struct Files<'w> {
 pub fn run_into(plan: &SimPlan, policy: Policy, which: Rows, files: Files<'_>, probe: &Probe) -> io::Result<Outcome> {
     let Files {
         transfers,
+        rules,
         ledger: cycles,
     } = files;
     rows::begin(transfers)?;
+    chain::begin(rules)?;
     ledger::begin(cycles)?;
     let spec = Spec::of(plan);
-    let (mut first_error, mut ledger_error) = (Ok(()), Ok(()));
+    let (mut first_error, mut rules_error, mut ledger_error) = (Ok(()), Ok(()), Ok(()));
     let mut listeners = Listeners {
         rows: &mut |scene, row| {
             if first_error.is_ok() && which.takes(row) {
                 first_error = write_row(transfers, &spec, scene, row);
+            }
+        },
+        rules: &mut |row| {
+            if rules_error.is_ok() && which == Rows::All {
+                rules_error = chain::write(rules, &spec, row);
             }
         },
         ledger: &mut |row| {
@@ -71,7 +80,7 @@ pub fn run_into(plan: &SimPlan, policy: Policy, which: Rows, files: Files<'_>, p
         },
     };
     let outcome = run_observed(plan, policy, &mut listeners, probe);
-    first_error.and(ledger_error).map(|()| outcome)
+    first_error.and(rules_error).and(ledger_error).map(|()| outcome)
 }
 
 fn write_row(to: &mut dyn Write, spec: &Spec, scene: &Scene, row: &Row) -> io::Result<()> {
@@ -82,7 +91,7 @@ fn write_row(to: &mut dyn Write, spec: &Spec, scene: &Scene, row: &Row) -> io::R
         injected: since(row.injected),
         accepted: Some(since(row.injected)),
         job: "",
-        rule: "",
+        rule: &row.rule.map_or_else(String::new, |rule| rule.to_string()),
         path: "",
     };
     rows::write(to, spec, &more, &row.transfer(scene, None))
@@ -98,8 +107,7 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
         parameters.insert("sim.start".to_owned(), start.rfc3339());
     }
     if plan.makes_rules() {
-        let text = "submitted as transfers, in the batches of rules: no catalogue is simulated, and rule_to_ok_p95 has no threshold";
-        parameters.insert("sim.rules".to_owned(), text.to_owned());
+        parameters.insert("sim.catalog".to_owned(), plan.sim.catalog.to_string());
     }
     parameters.insert("sim.tick".to_owned(), weir_units::duration::format(plan.sim.tick));
     let ending = Ending {
@@ -122,7 +130,7 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
         crosschecks: vec![crosscheck(&outcome)],
         audit: None,
         deleted_files: 0,
-        deletions: None,
+        deletions: outcome.deletions.take(),
         parameters,
         violations: outcome.checks.violations().to_vec(),
     };

@@ -1,6 +1,6 @@
 //! One transfer that has ended, and the same in the words of the measuring room.
 
-use weir_measure::{Failure as Reason, State, Transfer};
+use weir_measure::{Failure as Reason, Stages, State, Transfer};
 use weir_sched::Settled;
 use weir_units::Timestamp;
 use weir_world::{CopyMode, Failure};
@@ -34,6 +34,10 @@ pub struct Row {
     pub attempts: u32,
     /// What the last attempt failed of.
     pub failure: Option<Box<Failure>>,
+    /// Number of the rule that asked for it, if one did.
+    pub rule: Option<u64>,
+    /// When it passed from one service to the next, if a rule asked for it.
+    pub stages: Option<Stages>,
 }
 
 impl Row {
@@ -61,7 +65,7 @@ impl Row {
             bytes_moved: self.moved,
             counted: (self.state == Settled::Finished).then_some(self.moved),
             retries: self.attempts.saturating_sub(1),
-            stages: None,
+            stages: self.stages,
             failure: failure.map(|failure| Reason {
                 class: failure.class,
                 message: failure.message.clone(),

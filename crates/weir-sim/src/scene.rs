@@ -20,8 +20,8 @@ use crate::spec::{Common, Interval, LinkModel, RseModel, Segment, SimPlan, SiteM
 const RTT: Duration = Duration::from_millis(20);
 /// Window of a TCP stream where the file says nothing: what DTNs are tuned to.
 const WINDOW: Bytes = Bytes(16 << 20);
-/// Time of a deletion where the file says nothing.
-const DELETE_TIME: Duration = Duration::from_secs(1);
+/// Time of a deletion where the file says nothing: that of a storage which is not slow; set, not published.
+const DELETE_TIME: Duration = Duration::from_millis(100);
 
 /// A storage element.
 #[derive(Debug, Clone)]

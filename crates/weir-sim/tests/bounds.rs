@@ -146,6 +146,7 @@ fn nobody_moves_much_more_than_the_estimate() {
         for policy in Policy::ALL {
             let mut listeners = Listeners {
                 rows: &mut |_, _| {},
+                rules: &mut |_| {},
                 ledger: &mut |_| {},
             };
             let outcome = run(&plan, policy, &mut listeners);

@@ -89,6 +89,7 @@ fn simulate(plan: &SimPlan, policy: Policy) -> Run {
                 spans.push((row.started.unwrap_or(row.ended), row.ended));
             }
         },
+        rules: &mut |_| {},
         ledger: &mut |_| {},
     };
     let outcome = run(plan, policy, &mut listeners);

@@ -16,9 +16,21 @@ use weir_sim::report::{Files, Rows, report, run_into};
 use weir_sim::world::Probe;
 
 fn plan(name: &str) -> SimPlan {
+    scaled(name, None)
+}
+
+fn scaled(name: &str, scale: Option<f64>) -> SimPlan {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges");
     let challenge = Challenge::load(&root.join(name)).unwrap();
-    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
+    SimPlan::of(
+        challenge
+            .resolve(&Overrides {
+                scale,
+                ..Overrides::default()
+            })
+            .unwrap(),
+    )
+    .unwrap()
 }
 
 /// What a run leaves.
@@ -32,6 +44,7 @@ fn simulated(plan: &SimPlan, policy: Policy, rows: Rows) -> Ran {
     let (mut transfers, mut ledger) = (Vec::new(), Vec::new());
     let files = Files {
         transfers: &mut transfers,
+        rules: &mut std::io::sink(),
         ledger: &mut ledger,
     };
     let outcome = run_into(plan, policy, rows, files, &Probe::default()).unwrap();
@@ -149,9 +162,12 @@ fn what_was_not_made_for_the_simulator_runs() {
         let of_mode = rows.lines().filter(|line| line.contains(&format!(",finished,{mode},")));
         assert_eq!(of_mode.count(), 24, "{mode}");
     }
-    let uk = simulated(&plan("minidc-uk.toml"), Policy::Weir, Rows::None);
+    // RAL's 60 transfers at once carry no more than a third of what is asked of it in full.
+    let uk = simulated(&scaled("minidc-uk.toml", Some(0.3)), Policy::Weir, Rows::None);
     let totals = &uk.report.totals;
-    assert!(totals.failed == 0 && totals.ratio.unwrap() > 0.6, "{totals:?}");
+    assert!(totals.failed == 0 && totals.ratio.unwrap() > 0.9, "{totals:?}");
+    let chain = uk.report.chain.unwrap();
+    assert_eq!((chain.ok, chain.incomplete), (chain.rules, 0), "{chain:?}");
 }
 
 /// What 10, 40 and 100 parallel transfers of 5 GB brought in 2023, Gb/s (`data/juno_tables.csv`, table 5).

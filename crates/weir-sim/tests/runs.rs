@@ -23,6 +23,7 @@ fn simulate(plan: &SimPlan, policy: Policy) -> (Outcome, Vec<String>) {
     let mut rows = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(format!("{row:?}")),
+        rules: &mut |_| {},
         ledger: &mut |_| {},
     };
     let outcome = run(plan, policy, &mut listeners);

@@ -26,6 +26,7 @@ fn simulate(plan: &SimPlan, policy: Policy) -> (Outcome, Vec<Row>) {
     let mut rows = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(row.clone()),
+        rules: &mut |_| {},
         ledger: &mut |_| {},
     };
     let outcome = run(plan, policy, &mut listeners);

@@ -54,6 +54,7 @@ fn simulate(plan: &SimPlan) -> (Outcome, Vec<Row>) {
     let mut rows = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(row.clone()),
+        rules: &mut |_| {},
         ledger: &mut |_| {},
     };
     let outcome = run(plan, Policy::Fixed, &mut listeners);

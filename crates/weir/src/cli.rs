@@ -346,6 +346,9 @@ pub(crate) struct SimRunArguments {
     /// Who decides what starts when
     #[arg(long, value_name = "POLICY", default_value = "weir")]
     pub(crate) policy: SimPolicy,
+    /// Who keeps the books of rules (default: as the file says, else weir)
+    #[arg(long, value_name = "CATALOG")]
+    pub(crate) catalog: Option<SimCatalog>,
     /// Which transfers to write down one by one
     #[arg(long, value_name = "ROWS", default_value = "sample")]
     pub(crate) rows: SimRows,
@@ -365,6 +368,15 @@ pub(crate) struct SimCompareArguments {
     /// Write the comparison as a page for a browser into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+}
+
+/// The catalogues of `weir sim run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimCatalog {
+    /// Weir's catalogue
+    Weir,
+    /// A model of Rucio's daemons, made after the source of Rucio 41.5.1
+    Rucio,
 }
 
 /// The policies of `weir sim run`.

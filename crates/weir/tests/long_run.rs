@@ -64,6 +64,7 @@ fn measured(plan: &SimPlan) -> Report {
             }
             measurement.add(&transfer);
         },
+        rules: &mut |_| {},
         ledger: &mut |_| {},
     };
     let outcome = run(plan, Policy::Weir, &mut listeners);

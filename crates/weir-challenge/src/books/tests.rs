@@ -112,6 +112,7 @@ fn feed() -> Vec<u64> {
         Policy::Weir,
         &mut Listeners {
             rows: &mut rows,
+            rules: &mut |_| {},
             ledger: &mut ledger,
         },
     );

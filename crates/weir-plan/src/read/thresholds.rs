@@ -196,10 +196,11 @@ impl Asked<'_> {
             Metric::CrosscheckDifference if !whole => {
                 refuse(format!("cross-checks are not taken of {subject}"), "use total = true")
             }
-            Metric::RuleToOkP95 if !whole => {
-                refuse(format!("rule_to_ok_p95 is not taken of {subject}"), "use total = true")
-            }
-            Metric::RuleToOkP95 if !self.makes_rules() => refuse(
+            Metric::RuleToOkP95 | Metric::DeletionP95 if !whole => refuse(
+                format!("{} is not taken of {subject}", metric.as_str()),
+                "use total = true",
+            ),
+            Metric::RuleToOkP95 | Metric::DeletionP95 if !self.makes_rules() => refuse(
                 "impossible: no workload makes rules".to_owned(),
                 "add a table [catalog] to the grid file, or remove the threshold",
             ),

@@ -95,6 +95,7 @@ fn simulate(plan: &SimPlan, rows: Rows, probe: &Probe) -> Report {
     let (mut transfers, mut ledger) = (file("transfers.csv"), file("ledger.csv"));
     let files = Files {
         transfers: &mut transfers,
+        rules: &mut std::io::sink(),
         ledger: &mut ledger,
     };
     let outcome = run_into(plan, Policy::Weir, rows, files, probe).unwrap();

@@ -87,6 +87,13 @@ pub(crate) const SIM: Table = Table {
         ),
         Key::new("fts", "`[sim.fts]`", "as below", "The imitation of FTS."),
         Key::new(
+            "catalog",
+            "`weir` or `rucio`",
+            "`weir`",
+            "Who keeps the books of rules: Weir's catalogue, or a model of Rucio's daemons. `--catalog` overrides it.",
+        ),
+        Key::new("rucio", "`[sim.rucio]`", "as below", "The model of Rucio's daemons."),
+        Key::new(
             "activity",
             "list of `[[sim.activity]]`",
             "none",
@@ -301,7 +308,7 @@ pub(crate) const RSE: Table = Table {
         Key::new(
             "delete_time",
             "duration",
-            "`1 s`",
+            "`100 ms`",
             "Time of one deletion when nothing else happens.",
         ),
         Key::new(

@@ -8,6 +8,7 @@ mod group;
 mod keys;
 mod pattern;
 mod read;
+mod rucio;
 mod values;
 
 use std::collections::BTreeMap;
@@ -15,11 +16,12 @@ use std::time::Duration;
 
 use weir_model::file::{Problem, Table};
 use weir_model::{Link, RseName, SiteName};
-use weir_plan::{Metric, Plan};
+use weir_plan::Plan;
 use weir_units::{BitRate, Timestamp};
 
 pub use group::Group;
 use pattern::{LinkPattern, Pattern};
+pub use rucio::{CatalogKind, RucioModel};
 
 /// Every table about the simulated world, in the order of the handbook.
 pub const SIM_TABLES: &[&Table] = &[
@@ -37,6 +39,7 @@ pub const SIM_TABLES: &[&Table] = &[
     &keys::SERVERS,
     &keys::LINK,
     &keys::FTS,
+    &rucio::RUCIO,
     &keys::FAILURES,
 ];
 
@@ -63,6 +66,10 @@ pub struct SimSpec {
     pub tokens: Option<TokenModel>,
     /// Imitation of FTS.
     pub fts: FtsModel,
+    /// Who keeps the books of rules.
+    pub catalog: CatalogKind,
+    /// The model of Rucio's daemons.
+    pub rucio: RucioModel,
     /// Transfers per link of the policy `fixed`.
     pub fixed_active: u32,
     /// Urgency and shares, by activity.
@@ -430,14 +437,11 @@ pub struct SimPlan {
 }
 
 impl SimPlan {
-    /// Reads the world of a plan. Thresholds on what a catalogue does are left out.
+    /// Reads the world of a plan.
     ///
     /// # Errors
     /// See [`SimSpec::of`].
-    pub fn of(mut plan: Plan) -> Result<Self, Vec<Problem>> {
-        // No catalogue is simulated: what is measured there has no value, and would fail.
-        plan.thresholds
-            .retain(|threshold| threshold.metric != Metric::RuleToOkP95);
+    pub fn of(plan: Plan) -> Result<Self, Vec<Problem>> {
         Ok(Self {
             sim: SimSpec::of(&plan)?,
             plan,

@@ -9,6 +9,7 @@ use weir_plan::{Plan, Workload};
 
 use super::group;
 use super::keys::{ACTIVITY, FAILURES, FTS, INTERVAL, LINK, POINT, RSE, SEGMENT, SERVERS, SIM, SITE, STORE, TOKENS};
+use super::rucio::{self, RUCIO};
 use super::values::{
     above_zero, capacity, changes, check_tick, number, positive_time, rate, refuse_above, required, share, spread,
     step, time, zero_or_step,
@@ -53,6 +54,10 @@ fn world(table: &Section<'_>, plan: &Plan) -> SimSpec {
         fts: table
             .table("fts", &FTS)
             .map_or_else(FtsModel::default, |fts| imitation(&fts)),
+        catalog: table.optional("catalog").unwrap_or_default(),
+        rucio: table
+            .table("rucio", &RUCIO)
+            .map_or_else(Default::default, |rucio| rucio::rucio(&rucio)),
         fixed_active: number(table, "fixed_active").unwrap_or(FIXED_ACTIVE),
         activities: activities(table, asked),
         sites: sites(table, grid),

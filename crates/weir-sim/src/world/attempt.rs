@@ -103,7 +103,7 @@ impl World {
         let storage = &self.scene.storages[scene.destination];
         let overwrites = storage.model.overwrite.unwrap_or(0.0);
         if first && overwrites > 0.0 && draw::draw(&mut self.random[link]) < overwrites {
-            time += storage.delete_time(self.doors[scene.destination].writes());
+            time += self.delete_time(scene.destination);
         }
         time
     }

@@ -4,19 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand_chacha::rand_core::RngCore;
+use weir_measure::chain::RuleRow;
+use weir_measure::chain_report::DeletionReport;
 use weir_measure::{Failure, Measured, Measurement};
-use weir_plan::{LedgerRow, LinkObservation, RatesCore, RatesPlan, stream};
+use weir_plan::{Inject, LedgerRow, LinkObservation, RatesCore, RatesPlan, Workload, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, TransferId};
 
+use super::chain::Chain;
 use super::events::Event;
 use super::steps::{Stepper, failure};
 use super::usage::UsageBook;
 use super::{Demand, Row, Usage, Want, World};
 use crate::draw;
 use crate::policies::ends;
-use crate::spec::SimPlan;
+use crate::spec::{CatalogKind, SimPlan};
 use crate::terms;
 
 /// Files in one job: what a data challenge submits together.
@@ -35,6 +38,10 @@ struct Injector {
     interval: Duration,
     terms: Terms,
     activity: u32,
+    /// Of each link, the files that its source holds, if rules need one for each copy.
+    source_files: Option<Vec<u64>>,
+    /// Whether it injects what is asked, whatever became of what it injected before.
+    is_open_loop: bool,
 }
 
 /// What is known of one link of a workload.
@@ -42,6 +49,7 @@ struct Injector {
 struct Tally {
     delivered: u64,
     queued: u64,
+    injected: u64,
     /// Injected, and submitted when the link's turn comes.
     wants: Vec<Want>,
     /// How long after an injection the link's turn comes.
@@ -55,8 +63,11 @@ pub(crate) struct Traffic<'s> {
     by_workload: BTreeMap<usize, usize>,
     steppers: Vec<Stepper>,
     tallies: Vec<Tally>,
+    chain: Option<Chain>,
     measurement: Measurement,
     injected: u64,
+    /// Those of them that rules ask for.
+    n_ruled: u64,
     pub(crate) given_up: u64,
     ledger: &'s mut dyn FnMut(&LedgerRow),
     hold: std::ops::Range<Timestamp>,
@@ -77,6 +88,10 @@ impl<'s> Traffic<'s> {
         ledger: &'s mut dyn FnMut(&LedgerRow),
     ) -> Self {
         let (mut injectors, mut by_workload) = (Vec::new(), BTreeMap::new());
+        let chain = Chain::new(plan, world);
+        // A load injector beside Rucio has cycles of its own.
+        let with_cycles = in_cycles(plan);
+        let plan = with_cycles.as_ref().unwrap_or(plan);
         for (workload, rates) in plan.rates() {
             let Some(core) = RatesCore::new(plan, workload, Timestamp(0)) else {
                 continue;
@@ -120,6 +135,7 @@ impl<'s> Traffic<'s> {
             by_workload,
             steppers,
             tallies: tallies(plan, world),
+            chain,
             usage: UsageBook::new(world.scene()),
             bin,
             over: None,
@@ -127,6 +143,7 @@ impl<'s> Traffic<'s> {
             drain: plan.phases.drain,
             measurement,
             injected: 0,
+            n_ruled: 0,
             given_up: 0,
             ledger,
         };
@@ -154,9 +171,44 @@ impl<'s> Traffic<'s> {
         self.over.map(|over| (over, self.drain))
     }
 
-    /// Files that were submitted.
+    /// Files that were injected.
     pub(crate) fn injected(&self) -> u64 {
         self.injected + self.steppers.iter().map(Stepper::injected).sum::<u64>()
+    }
+
+    /// Transfers that were submitted: those of rules when and as often as the catalogue submitted them.
+    pub(crate) fn submitted(&self) -> u64 {
+        let by_rules = self.chain.as_ref().map_or(0, Chain::n_submitted);
+        self.injected() - self.n_ruled + by_rules
+    }
+
+    /// Whether a catalogue has files that have not come.
+    pub(crate) fn is_open(&self) -> bool {
+        self.chain.as_ref().is_some_and(|chain| chain.n_open() > 0)
+    }
+
+    /// Takes the files and the rules of which the catalogue said how they ended.
+    pub(crate) fn take_told(&mut self) -> (Vec<Row>, Vec<RuleRow>) {
+        let Some(chain) = &mut self.chain else {
+            return Default::default();
+        };
+        let (rows, rules) = chain.take_told();
+        for row in &rows {
+            self.tallies[row.ask].ended(row);
+        }
+        rules.iter().for_each(|rule| self.measurement.add_rule(rule));
+        (rows, rules)
+    }
+
+    /// What became of the deletions that the catalogue owed.
+    pub(crate) fn deletions(&self) -> Option<DeletionReport> {
+        self.chain.as_ref()?.deletions()
+    }
+
+    /// Whether rules ask for the files of a link of a workload, so that the catalogue says how they end.
+    pub(crate) fn is_ruled(&self, scene: &crate::scene::Scene, row: &Row) -> bool {
+        let workload = scene.asks[row.ask].workload;
+        self.chain.as_ref().is_some_and(|chain| chain.has(workload))
     }
 
     /// Accounts for a transfer that has ended.
@@ -201,6 +253,31 @@ impl<'s> Traffic<'s> {
     }
 }
 
+impl Tally {
+    fn ended(&mut self, row: &Row) {
+        self.queued -= row.size;
+        if row.state == Settled::Finished {
+            self.delivered += row.size;
+        }
+    }
+}
+
+/// The plan with the cycles of the load injector beside Rucio, which makes the rules of all links at the same moment; `None` where
+/// another catalogue is simulated.
+fn in_cycles(plan: &SimPlan) -> Option<SimPlan> {
+    if plan.sim.catalog != CatalogKind::Rucio || !plan.makes_rules() {
+        return None;
+    }
+    let (mut plan, interval) = (plan.clone(), plan.sim.rucio.injection_interval);
+    plan.sim.injection_interval = None;
+    for workload in &mut plan.plan.workloads {
+        if let Workload::Rates(rates) = workload {
+            rates.cycle = rates.cycle.max(interval);
+        }
+    }
+    Some(plan)
+}
+
 /// Who injects for many links in one go reaches each of them at a time of its own: the comb of a link has its own phase.
 fn tallies(plan: &SimPlan, world: &World) -> Vec<Tally> {
     let tally = |ask: &crate::scene::Ask| {
@@ -224,12 +301,20 @@ fn injector(plan: &SimPlan, workload: usize, rates: &RatesPlan, core: RatesCore,
         free_files: None,
     };
     let of_workload = |ask: &crate::scene::Ask| ask.workload == workload;
+    let makes_rules = rates.inject == Inject::Rules;
+    let is_open_loop = makes_rules && plan.sim.catalog == CatalogKind::Rucio;
+    let source_files = rates.links.iter().map(|rated| u64::from(rated.source_files));
     Injector {
+        source_files: makes_rules.then(|| source_files.collect()),
+        is_open_loop,
         workload,
         core,
         first_ask: world.scene().asks.iter().position(of_workload).unwrap_or(0),
         observed: rates.links.iter().map(observation).collect(),
-        interval: plan.sim.injection_interval.unwrap_or(rates.cycle / 4),
+        interval: plan
+            .sim
+            .injection_interval
+            .unwrap_or(if is_open_loop { rates.cycle } else { rates.cycle / 4 }),
         terms: terms::terms(plan, &rates.activity),
         activity: terms::activity(plan, &rates.activity),
     }
@@ -244,10 +329,18 @@ impl Demand for Traffic<'_> {
         let Some(injector) = self.by_workload.get(&workload).map(|at| &mut self.injectors[*at]) else {
             return;
         };
-        let tallies = &self.tallies[injector.first_ask..];
-        for (seen, tally) in injector.observed.iter_mut().zip(tallies) {
-            seen.delivered = Bytes(tally.delivered);
-            seen.queued = Bytes(tally.queued);
+        let first = injector.first_ask;
+        for (place, (seen, tally)) in injector.observed.iter_mut().zip(&self.tallies[first..]).enumerate() {
+            let (delivered, queued) = if injector.is_open_loop {
+                (tally.injected, 0)
+            } else {
+                (tally.delivered, tally.queued)
+            };
+            (seen.delivered, seen.queued) = (Bytes(delivered), Bytes(queued));
+            if let Some((chain, files)) = self.chain.as_ref().zip(injector.source_files.as_ref()) {
+                let waiting = tally.wants.len() as u64;
+                seen.free_files = Some(files[place].saturating_sub(chain.in_use(first + place) + waiting));
+            }
         }
         let mut injections = Vec::new();
         injector.core.cycle(world.now, &injector.observed, &mut injections);
@@ -259,6 +352,7 @@ impl Demand for Traffic<'_> {
             let ask = injector.first_ask + injection.place;
             let tally = &mut self.tallies[ask];
             tally.queued += injection.size.0;
+            tally.injected += injection.size.0;
             if tally.wants.is_empty() {
                 let phase = tally.phase;
                 world.events.add(world.now + phase, Event::Submit(ask as u32));
@@ -284,6 +378,10 @@ impl Demand for Traffic<'_> {
         };
         let wants = std::mem::take(&mut self.tallies[ask].wants);
         self.injected += wants.len() as u64;
+        if let Some(chain) = self.chain.as_mut().filter(|chain| chain.has(workload)) {
+            self.n_ruled += wants.len() as u64;
+            return chain.ask(world, ask, &wants);
+        }
         for job in wants.chunks(JOB_FILES) {
             world.submit(0, ask, injector.terms, injector.activity, job);
         }
@@ -294,10 +392,15 @@ impl Demand for Traffic<'_> {
         if let Some(stepper) = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload) {
             return stepper.ended(TransferId(row.id), world);
         }
-        let tally = &mut self.tallies[row.ask];
-        tally.queued -= row.size;
-        if row.state == Settled::Finished {
-            tally.delivered += row.size;
+        match self.chain.as_mut().filter(|chain| chain.has(workload)) {
+            Some(chain) => chain.ended(world, row),
+            None => self.tallies[row.ask].ended(row),
+        }
+    }
+
+    fn catalog(&mut self, world: &mut World) {
+        if let Some(chain) = &mut self.chain {
+            chain.turn(world);
         }
     }
 
@@ -324,7 +427,9 @@ impl Demand for Traffic<'_> {
 
     fn sample(&mut self, world: &mut World) {
         let at = world.now.since(Timestamp(0)).saturating_sub(self.bin / 2);
-        self.measurement.gauge(at, world.active() as u64, world.queued() as u64);
+        let held = self.chain.as_ref().map_or(0, Chain::n_held);
+        self.measurement
+            .gauge(at, world.active() as u64, world.queued() as u64 + held);
         world.check_capacities();
         if self.hold.contains(&world.now) {
             let usage = world.usage();
@@ -340,5 +445,8 @@ impl Demand for Traffic<'_> {
     fn withdraw(&mut self, world: &mut World) {
         let left: Vec<TransferId> = world.files.iter().map(|file| file.id).collect();
         world.give_up_late(&left, &failure(Failure::unfinished(self.drain)));
+        if let Some(chain) = &mut self.chain {
+            chain.withdraw(world.now, &failure(Failure::not_come(self.drain)));
+        }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Event {
     Inject(u32),
     /// What was injected on a link of a workload is submitted.
     Submit(u32),
+    /// The catalogue has something to do.
+    Catalog,
     /// Traffic that is not ours changes.
     Background(u32),
     /// A segment's capacity changes, for the `n`th time.

@@ -119,6 +119,8 @@ impl File {
             moved: self.moved,
             attempts: self.attempts,
             failure,
+            rule: None,
+            stages: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! of it: everything within a tick is taken together at its end, with its own time for the books.
 
 mod attempt;
+mod chain;
 mod demand;
 mod events;
 mod file;
@@ -26,7 +27,7 @@ use weir_sched::{
     Command, Effect, Event as CoreEvent, Input, JobId, JobSpec, Op, Record, Settled, Terms, TransferSpec,
 };
 use weir_units::{BitRate, Timestamp};
-use weir_world::{CopyMode, Failure, OpId, TransferId, WorldEvent};
+use weir_world::{Failure, OpId, TransferId, WorldEvent};
 
 use crate::background;
 use crate::checks::Checks;
@@ -43,6 +44,7 @@ use storage::{Doors, Tokens};
 use wires::Wires;
 
 pub use crate::row::Row;
+pub use crate::want::Want;
 pub use probe::{Part, Probe};
 pub use run::{Listeners, Outcome, run, run_observed};
 pub use usage::Usage;
@@ -77,17 +79,6 @@ pub struct World {
     ended: Vec<Ended>,
     effects: Vec<Effect>,
     probe: Probe,
-}
-
-/// A file that is to be moved.
-#[derive(Debug, Clone, Copy)]
-pub struct Want {
-    /// Its size in bytes.
-    pub size: u64,
-    /// When somebody wanted it.
-    pub wanted: Timestamp,
-    /// How its bytes are to move.
-    pub mode: CopyMode,
 }
 
 impl World {
@@ -185,6 +176,11 @@ impl World {
         self.marker_interval = interval;
     }
 
+    /// Time of one deletion at a storage element now.
+    fn delete_time(&self, storage: usize) -> Duration {
+        self.scene.storages[storage].delete_time(self.doors[storage].writes())
+    }
+
     /// Gives a command to a core.
     pub fn command(&mut self, seat: usize, command: Command) {
         self.seats[seat].inputs.push(Input::Command(command));
@@ -220,14 +216,25 @@ impl World {
 
     /// Withdraws transfers that took too long, as far as they have not ended: they will have failed for that.
     fn give_up_late(&mut self, ids: &[TransferId], failure: &Failure) {
-        let mut late: BTreeMap<usize, Vec<TransferId>> = BTreeMap::new();
         for id in ids {
-            let Some(key) = self.files.find(*id) else { continue };
-            let Some(file) = self.files.get_mut(key) else { continue };
-            file.late = Some(Box::new(failure.clone()));
-            late.entry(file.seat as usize).or_default().push(*id);
+            let found = self.files.find(*id);
+            if let Some(file) = found.and_then(|key| self.files.get_mut(key)) {
+                file.late = Some(Box::new(failure.clone()));
+            }
         }
-        for (seat, transfers) in late {
+        self.cancel(ids);
+    }
+
+    /// Cancels transfers.
+    fn cancel(&mut self, transfers: &[TransferId]) {
+        let mut seats: BTreeMap<usize, Vec<TransferId>> = BTreeMap::new();
+        for id in transfers {
+            let file = self.files.find(*id).and_then(|key| self.files.get(key));
+            if let Some(file) = file {
+                seats.entry(file.seat as usize).or_default().push(*id);
+            }
+        }
+        for (seat, transfers) in seats {
             let cancel = Command::Cancel {
                 ticket: weir_sched::Ticket(u64::MAX),
                 transfers: transfers.into(),
@@ -325,6 +332,7 @@ impl World {
             }
             Event::OutageLasts(storage, number) => self.outage_lasts(storage as usize, number),
             Event::Marker(link) => self.marker(link),
+            Event::Catalog => demand.catalog(self),
             Event::Targets => demand.targets(self),
             Event::Sample => demand.sample(self),
             Event::Withdraw => demand.withdraw(self),
@@ -556,6 +564,8 @@ pub trait Demand {
     fn submit(&mut self, world: &mut World, ask: usize);
     /// A transfer has ended.
     fn settled(&mut self, world: &mut World, row: &Row);
+    /// The catalogue has something to do.
+    fn catalog(&mut self, world: &mut World);
     /// What is asked of links changes.
     fn targets(&mut self, world: &mut World);
     /// Counts are sampled.
@@ -572,6 +582,7 @@ impl Demand for NoDemand {
     fn inject(&mut self, _world: &mut World, _workload: usize) {}
     fn submit(&mut self, _world: &mut World, _ask: usize) {}
     fn settled(&mut self, _world: &mut World, _row: &Row) {}
+    fn catalog(&mut self, _world: &mut World) {}
     fn targets(&mut self, _world: &mut World) {}
     fn sample(&mut self, _world: &mut World) {}
     fn withdraw(&mut self, _world: &mut World) {}

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use weir_measure::Measured;
+use weir_measure::chain::RuleRow;
+use weir_measure::chain_report::DeletionReport;
 use weir_plan::LedgerRow;
 use weir_units::Timestamp;
 
@@ -20,6 +22,8 @@ const LAST_ENDS: Duration = Duration::from_secs(86_400);
 pub struct Listeners<'s> {
     /// Hears of every transfer that ends, in the order of ends.
     pub rows: &'s mut dyn FnMut(&Scene, &Row),
+    /// Hears of every rule, when its last file has ended.
+    pub rules: &'s mut dyn FnMut(&RuleRow),
     /// Hears of every row of the injectors' ledger.
     pub ledger: &'s mut dyn FnMut(&LedgerRow),
 }
@@ -33,6 +37,8 @@ pub struct Outcome {
     pub scene: Scene,
     /// What watched from outside.
     pub checks: Checks,
+    /// What became of the deletions that the catalogue owed.
+    pub deletions: Option<DeletionReport>,
     /// Files that were injected.
     pub injected: u64,
     /// Files that were wanted so long before they could be injected that they were given up.
@@ -72,23 +78,30 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
         }
         world.go_to(next, &mut traffic);
         probe.reach(next);
-        for row in world.take_rows() {
+        let direct = world.take_rows();
+        let (ruled, rules) = traffic.take_told();
+        let direct = direct.into_iter().filter(|row| !traffic.is_ruled(&scene, row));
+        let rows: Vec<Row> = direct.chain(ruled).collect();
+        for row in rows {
             probe.within(Part::Rows, || {
                 traffic.account(&scene, &row);
                 (listeners.rows)(&scene, &row);
             });
         }
-        if traffic.over().is_some_and(|(over, _)| world.now() >= over) && world.files.len() == 0 {
+        rules.iter().for_each(|rule| (listeners.rules)(rule));
+        let is_over = traffic.over().is_some_and(|(over, _)| world.now() >= over);
+        if is_over && world.files.len() == 0 && !traffic.is_open() {
             break;
         }
     }
     traffic.finish(world.now());
     let (left, now) = (world.files.len(), world.now());
     let (injected, given_up) = (traffic.injected(), traffic.given_up);
-    world.checks.close(now, left, injected);
+    world.checks.close(now, left, traffic.submitted());
     for text in exceeded(plan, &scene, world.checks.crossed(), now.since(Timestamp(0))) {
         world.checks.violate(now, &text);
     }
+    let deletions = traffic.deletions();
     let (usage, link_usage) = traffic.mean_usage();
     let measured = traffic.measured(now);
     Outcome {
@@ -97,6 +110,7 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
         measured,
         scene,
         checks: world.checks,
+        deletions,
         ended: now,
         usage,
         link_usage,

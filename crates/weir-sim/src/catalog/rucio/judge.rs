@@ -1,0 +1,124 @@
+//! The judge: cleaner and repairer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_rules::retry::REPAIR_AFTER;
+use weir_units::Timestamp;
+
+use super::super::agenda::Task;
+use super::super::books::State;
+use super::super::desk::{Desk, Order};
+use super::{Ends, Rucio};
+use crate::draw;
+use crate::slab::Key;
+
+/// Rules of one pass of the cleaner (`judge/cleaner.py`).
+const RULES: usize = 200;
+/// A rule whose rows somebody else holds is left alone for a time between these two.
+const PARK: [u64; 2] = [600, 2_400];
+/// Rules of one pass of the repairer.
+const REPAIRS: usize = 100;
+
+/// A thread of the cleaner.
+#[derive(Debug, Default)]
+pub(super) struct Cleaner {
+    /// Rules by their end.
+    ends: Ends,
+    /// Rules that are left alone, by the time until when.
+    parked: BTreeMap<Timestamp, Vec<Key>>,
+    /// The rule that it deletes.
+    rule: Option<Key>,
+    /// Rules of this pass so far, and its begin.
+    pass: (usize, Timestamp),
+}
+
+impl Cleaner {
+    /// Takes charge of a rule.
+    pub(super) fn take(&mut self, ends: Timestamp, rule: Key) {
+        self.ends.entry(ends).or_default().push(rule);
+    }
+
+    /// The rule that ended first; those that were left alone for long enough are among them again.
+    fn next(&mut self, at: Timestamp) -> Option<Key> {
+        while let Some(entry) = self.parked.first_entry().filter(|entry| *entry.key() <= at) {
+            let rules = entry.remove();
+            self.ends.entry(Timestamp(0)).or_default().extend(rules);
+        }
+        let mut entry = self.ends.first_entry().filter(|entry| *entry.key() <= at)?;
+        let rule = entry.get_mut().pop();
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        rule
+    }
+}
+
+impl Rucio {
+    /// A thread of the cleaner: its transaction ends, and the next one begins.
+    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+        let thread_at = thread as usize;
+        if let Some(rule) = self.cleaners[thread_at].rule.take() {
+            self.deleted(at, rule, desk);
+        }
+        while self.cleaners[thread_at].pass.0 < RULES {
+            let Some(key) = self.cleaners[thread_at].next(at) else {
+                break;
+            };
+            let Some(rule) = desk.books.rules.get_mut(key) else {
+                continue;
+            };
+            self.cleaners[thread_at].pass.0 += 1;
+            if rule.finishing_until > at {
+                let drawn = draw::draw(&mut self.random);
+                let pause = PARK[0] + ((PARK[1] - PARK[0]) as f64 * drawn) as u64;
+                let until = at + Duration::from_secs(pause);
+                self.cleaners[thread_at].parked.entry(until).or_default().push(key);
+                continue;
+            }
+            let model = &self.model;
+            let time = rule.files.iter().map(|file| match file.state {
+                State::Ok => model.clean_per_copy,
+                State::Submitted(_) => model.clean_per_file + model.service_latency,
+                _ => model.clean_per_file,
+            });
+            rule.held_until = at + time.sum::<Duration>();
+            self.cleaners[thread_at].rule = Some(key);
+            return desk.agenda.add(rule.held_until, Task::Clean(thread));
+        }
+        let next = at.max(self.cleaners[thread_at].pass.1 + self.model.cleaner_sleep);
+        self.cleaners[thread_at].pass = (0, next);
+        desk.agenda.add(next, Task::Clean(thread));
+    }
+
+    /// A rule is gone: its copies may be deleted.
+    fn deleted(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+        let Some(rule) = desk.books.rules.get(key) else { return };
+        let destination = desk.books.places[rule.ask].2;
+        let is_out = |state: State| !matches!(state, State::Ok | State::Stuck);
+        let n_out = rule.files.iter().filter(|file| is_out(file.state)).count() as u32;
+        self.out[destination] = self.out[destination].saturating_sub(n_out);
+        let left = desk.books.release(at, key);
+        if !left.transfers.is_empty() {
+            desk.orders.push(Order::Cancel(left.transfers));
+        }
+        self.storages[destination].take(left.copies);
+    }
+
+    /// Requests the files of rules again that have been stuck for long enough.
+    pub(super) fn repair(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+        let is_due =
+            |rule: &super::super::books::Rule| rule.stuck_since.is_some_and(|since| since + REPAIR_AFTER <= at);
+        let due = desk
+            .books
+            .rules
+            .iter()
+            .filter(|(_, rule)| is_due(rule))
+            .map(|(key, _)| key);
+        let due: Vec<Key> = due.take(REPAIRS).collect();
+        for rule in due {
+            self.queued.extend(desk.books.repair(rule));
+        }
+        desk.agenda.add(at + self.model.repairer_sleep, Task::Repair);
+    }
+}

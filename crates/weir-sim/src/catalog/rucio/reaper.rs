@@ -1,0 +1,138 @@
+//! The reaper: threads that delete copies, chunk by chunk.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use weir_units::Timestamp;
+
+use super::super::agenda::Task;
+use super::super::books::Copy;
+use super::super::desk::{Around, Desk};
+use super::Rucio;
+use crate::draw;
+use crate::hash::NumberMap;
+
+/// An RSE with less than a chunk to delete is left alone for this time (`reaper.py`).
+const PAUSE: Duration = Duration::from_secs(120);
+
+/// The copies at a storage element whose rules are gone.
+#[derive(Debug, Default)]
+pub(super) struct Storage {
+    /// Those that are there, by number.
+    copies: NumberMap<u64, Copy>,
+    n_copies: u64,
+    /// Those that no thread has taken.
+    free: VecDeque<u64>,
+    /// Chunks that threads have taken, and when.
+    taken: VecDeque<(Timestamp, Vec<u64>)>,
+    /// Threads that work here.
+    n_threads: u32,
+    paused_until: Timestamp,
+}
+
+impl Storage {
+    pub(super) fn take(&mut self, copies: Vec<Copy>) {
+        for copy in copies {
+            self.n_copies += 1;
+            self.copies.insert(self.n_copies, copy);
+            self.free.push_back(self.n_copies);
+        }
+    }
+
+    /// Marks a chunk: first what another thread took so long ago that it counts as lost.
+    fn mark(&mut self, at: Timestamp, most: usize, window: Duration) -> Vec<u64> {
+        let mut chunk = Vec::new();
+        while chunk.len() < most
+            && let Some((_, numbers)) = self.taken.front_mut().filter(|(since, _)| *since + window <= at)
+        {
+            let is_there = |number: &u64| self.copies.contains_key(number);
+            numbers.retain(is_there);
+            let n_more = numbers.len().min(most - chunk.len());
+            chunk.extend(numbers.drain(..n_more));
+            if numbers.is_empty() {
+                self.taken.pop_front();
+            }
+        }
+        let n_more = self.free.len().min(most - chunk.len());
+        chunk.extend(self.free.drain(..n_more));
+        if !chunk.is_empty() {
+            self.taken.push_back((at, chunk.clone()));
+        }
+        chunk
+    }
+}
+
+/// A thread.
+#[derive(Debug, Default)]
+pub(super) struct Reaper {
+    /// Storage elements that are left in this pass.
+    left: Vec<usize>,
+    /// Where it works, and at what.
+    at: Option<usize>,
+    chunk: Vec<u64>,
+    begun: Timestamp,
+    /// Whether there is more to do where it has been.
+    has_more: bool,
+}
+
+impl Rucio {
+    /// A thread of the reaper: its chunk is gone, and the next one begins.
+    pub(super) fn reap(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
+        self.reaped(at, thread, desk);
+        while let Some(place) = self.reapers[thread as usize].left.pop() {
+            let storage = &mut self.storages[place];
+            if storage.paused_until > at || storage.n_threads >= self.model.reaper_threads_per_host {
+                continue;
+            }
+            let most = self.model.reaper_chunk as usize;
+            let chunk = storage.mark(at, most, self.model.reaper_window);
+            let is_full = chunk.len() == most;
+            if !is_full {
+                storage.paused_until = at + PAUSE;
+            }
+            let reaper = &mut self.reapers[thread as usize];
+            reaper.has_more |= is_full;
+            if chunk.is_empty() {
+                continue;
+            }
+            let each = (around.delete_time)(place) + self.model.reap_per_file;
+            storage.n_threads += 1;
+            let n_files = chunk.len() as u32;
+            (reaper.at, reaper.chunk) = (Some(place), chunk);
+            return desk.agenda.add(at + each * n_files, Task::Reap(thread));
+        }
+        self.pass(at, thread, desk);
+    }
+
+    /// What a thread worked at is gone.
+    fn reaped(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+        let reaper = &mut self.reapers[thread as usize];
+        let Some(place) = reaper.at.take() else { return };
+        let storage = &mut self.storages[place];
+        storage.n_threads -= 1;
+        for number in reaper.chunk.drain(..) {
+            match storage.copies.remove(&number) {
+                Some(copy) => desk.books.deleted(at, &copy),
+                None => desk.books.deletions.repeated(),
+            }
+        }
+    }
+
+    /// A new pass, at once if there is more to do.
+    fn pass(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+        let n_storages = self.storages.len();
+        let mut order: Vec<usize> = (0..n_storages).collect();
+        for place in (1..n_storages).rev() {
+            order.swap(place, draw::index(&mut self.random, place + 1));
+        }
+        let reaper = &mut self.reapers[thread as usize];
+        let has_more = std::mem::take(&mut reaper.has_more);
+        let next = if has_more {
+            at
+        } else {
+            at.max(reaper.begun + self.model.reaper_sleep)
+        };
+        (reaper.left, reaper.begun) = (order, next);
+        desk.agenda.add(next, Task::Reap(thread));
+    }
+}

@@ -1,0 +1,295 @@
+//! Weir's catalogue in virtual time: the decisions are those of [`weir_rules`], the order of work and the sizes of its parts those of
+//! `weir-catalog`, and the times of its database the measured ones of PostgreSQL (docs/benchmarks.md).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use weir_rules::deletion::{self, Goal, OBSOLETE, Replica};
+use weir_rules::ids::DidId;
+use weir_rules::lifetime;
+use weir_rules::retry::{self, Next, REPAIR_AFTER};
+use weir_sched::Settled;
+use weir_units::{Bytes, Timestamp};
+use weir_world::Retry;
+
+use super::agenda::Task;
+use super::books::{Copy, FileKey, State};
+use super::desk::{Around, Daemons, Desk, Order};
+use crate::scene::Scene;
+use crate::slab::Key;
+
+/// Locks of one transaction (`weir_catalog::rules::PART`).
+const PART: usize = 2_000;
+/// Time of the evaluator for a lock, made or released: a rule on 50,000 files in 1.7 s.
+const LOCK: Duration = Duration::from_micros(35);
+/// Time of one completion: 5,830 each second.
+const COMPLETION: Duration = Duration::from_micros(172);
+/// Requests of one pass of the submitter (`transfers/submit.rs`).
+const REQUESTS: usize = 2_000;
+/// Files of one job (`transfers/plan.rs`).
+const JOB_FILES: usize = 200;
+/// Jobs that are submitted at the same time (`transfers/submit.rs`).
+const JOBS: usize = 4;
+/// Time of the transfer service to take a job of 200 files: docs/benchmarks.md, 16 jobs at a time.
+const JOB: Duration = Duration::from_millis(50);
+/// Requests that the transfer service has at once (`transfers.in_flight`).
+const IN_FLIGHT: usize = 20_000;
+/// How long the submitter waits for an answer (`transfers/fts.rs`).
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often the reaper looks for work, and how much it takes at one RSE (`reaper.rs`).
+const LOOK: Duration = Duration::from_secs(1);
+const CHUNK: usize = 100;
+/// Files that are deleted at one RSE at the same time (`deletion.parallel`).
+const PARALLEL: usize = 8;
+
+/// The deletions at one storage element.
+#[derive(Debug, Default)]
+struct Reaper {
+    waiting: VecDeque<Copy>,
+    /// What is being deleted.
+    chunk: Vec<Copy>,
+    is_awake: bool,
+}
+
+/// The daemons; see the module.
+#[derive(Debug)]
+pub(super) struct Weir {
+    /// Rules whose locks are made, and how many are.
+    evaluations: VecDeque<(Key, usize)>,
+    /// Rules by their end.
+    ends: BTreeMap<Timestamp, Vec<Key>>,
+    evaluator_free: Timestamp,
+    completer_free: Timestamp,
+    /// Requests that are due, the oldest first.
+    due: VecDeque<FileKey>,
+    submitter_free: Timestamp,
+    is_submitting: bool,
+    in_flight: usize,
+    n_refusals: u32,
+    reapers: Vec<Reaper>,
+}
+
+impl Weir {
+    pub(super) fn new(scene: &Scene) -> Self {
+        Self {
+            evaluations: VecDeque::new(),
+            ends: BTreeMap::new(),
+            evaluator_free: Timestamp(0),
+            completer_free: Timestamp(0),
+            due: VecDeque::new(),
+            submitter_free: Timestamp(0),
+            is_submitting: false,
+            in_flight: 0,
+            n_refusals: 0,
+            reapers: scene.storages.iter().map(|_| Reaper::default()).collect(),
+        }
+    }
+
+    /// The evaluator works for so many locks; gives when it has done so.
+    fn evaluator(&mut self, at: Timestamp, locks: usize) -> Timestamp {
+        self.evaluator_free = self.evaluator_free.max(at) + LOCK * u32::try_from(locks).unwrap_or(u32::MAX);
+        self.evaluator_free
+    }
+
+    /// Makes a part of the locks of the rule that waits longest, and releases rules that have ended.
+    fn evaluate(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+        while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= at) {
+            for rule in entry.remove() {
+                self.release(at, rule, desk);
+            }
+        }
+        let Some((rule, from)) = self.evaluations.pop_front() else {
+            return;
+        };
+        let n_files = desk.books.rules.get(rule).map_or(0, |rule| rule.files.len());
+        let to = n_files.min(from + PART);
+        let done = self.evaluator(at, to.saturating_sub(from));
+        for file in from..to {
+            let key = FileKey { rule, at: file as u32 };
+            if let Some(file) = desk.books.file_mut(key) {
+                file.requested = done;
+            }
+            self.due.push_back(key);
+        }
+        if to < n_files {
+            self.evaluations.push_back((rule, to));
+        }
+        if !self.evaluations.is_empty() {
+            desk.agenda.add(done, Task::Evaluate);
+        }
+        self.wake_submitter(done, desk);
+    }
+
+    fn release(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+        let Some(rule) = desk.books.rules.get(key) else { return };
+        debug_assert!(rule.life.is_over(at), "a rule is released before its end");
+        let (n_files, destination) = (rule.files.len(), desk.books.places[rule.ask].2);
+        let done = self.evaluator(at, n_files);
+        let left = desk.books.release(at, key);
+        self.in_flight -= left.transfers.len();
+        if !left.transfers.is_empty() {
+            desk.orders.push(Order::Cancel(left.transfers));
+        }
+        let reaper = &mut self.reapers[destination];
+        reaper.waiting.extend(left.copies);
+        if !reaper.waiting.is_empty() && !reaper.is_awake {
+            reaper.is_awake = true;
+            desk.agenda.add(done + LOOK, Task::Reap(destination as u32));
+        }
+    }
+
+    fn wake_submitter(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+        if !self.is_submitting && !self.due.is_empty() {
+            self.is_submitting = true;
+            desk.agenda.add(at.max(self.submitter_free), Task::Submit(0));
+        }
+    }
+
+    /// Hands requests over to the transfer service, those first that wait longest. Requests that no rule wants any more are passed over.
+    fn submit(&mut self, at: Timestamp, desk: &mut Desk<'_>, around: &Around<'_>) {
+        self.is_submitting = false;
+        if around.is_away(at) {
+            self.n_refusals += 1;
+            self.submitter_free = at + PATIENCE + retry::after_refusal(self.n_refusals, None);
+            return self.wake_submitter(at, desk);
+        }
+        self.n_refusals = 0;
+        let mut groups: BTreeMap<usize, Vec<FileKey>> = BTreeMap::new();
+        let mut taken = 0;
+        while taken < REQUESTS && self.in_flight < IN_FLIGHT {
+            let Some(key) = self.due.pop_front() else { break };
+            let Some(rule) = desk.books.rules.get(key.rule) else {
+                continue;
+            };
+            let is_due = rule.files[key.at as usize].state == State::Queued;
+            if is_due && lifetime::is_wanted([rule.life].into_iter(), at) {
+                groups.entry(rule.ask).or_default().push(key);
+                taken += 1;
+                self.in_flight += 1;
+            }
+        }
+        let mut n_jobs = 0;
+        for (ask, keys) in groups {
+            for files in keys.chunks(JOB_FILES) {
+                n_jobs += 1;
+                let wants = files
+                    .iter()
+                    .filter_map(|key| desk.books.file(*key))
+                    .map(|file| file.want);
+                let wants = wants.collect();
+                for key in files {
+                    if let Some(file) = desk.books.file_mut(*key) {
+                        file.state = State::Submitting;
+                    }
+                }
+                desk.orders.push(Order::Submit {
+                    ask,
+                    files: files.to_vec(),
+                    wants,
+                });
+            }
+        }
+        self.submitter_free = at + JOB * (n_jobs as usize).div_ceil(JOBS) as u32;
+        if self.in_flight < IN_FLIGHT {
+            self.wake_submitter(at, desk);
+        }
+    }
+
+    /// A request failed: it is submitted again, or its file is stuck until the rule is repaired.
+    fn failed(at: Timestamp, key: FileKey, recoverable: bool, desk: &mut Desk<'_>) {
+        let Some(file) = desk.books.file_mut(key) else { return };
+        file.n_failures += 1;
+        match retry::after_failure(file.n_failures, recoverable, false) {
+            Next::Again(pause) => desk.agenda.add(at + pause, Task::Again(key)),
+            Next::Stuck => {
+                desk.books.stuck(at, key);
+                desk.agenda.add(at + REPAIR_AFTER, Task::Repair);
+            }
+        }
+    }
+
+    fn again(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
+        desk.books.queue_again(key);
+        self.due.push_back(key);
+        self.wake_submitter(at, desk);
+    }
+
+    fn repair(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+        let is_due = |rule: &super::books::Rule| rule.stuck_since.is_some_and(|since| since + REPAIR_AFTER <= at);
+        let due: Vec<Key> = desk
+            .books
+            .rules
+            .iter()
+            .filter(|(_, rule)| is_due(rule))
+            .map(|(key, _)| key)
+            .collect();
+        for rule in due {
+            for file in desk.books.repair(rule) {
+                self.again(at, file, desk);
+            }
+        }
+    }
+
+    /// Deletes a chunk at one storage element, each with a worker of its own.
+    fn reap(&mut self, at: Timestamp, storage: usize, desk: &mut Desk<'_>, around: &Around<'_>) {
+        let reaper = &mut self.reapers[storage];
+        for copy in reaper.chunk.drain(..) {
+            desk.books.deleted(at, &copy);
+        }
+        let replica = |(copy, at): (&Copy, u64)| Replica {
+            file: DidId(at),
+            bytes: Bytes(copy.size),
+            // Rules of a challenge purge: what they brought is of no use afterwards.
+            tombstone: Some(OBSOLETE),
+            n_locks: 0,
+            is_source: false,
+        };
+        let replicas: Vec<Replica> = reaper.waiting.iter().take(CHUNK).zip(0..).map(replica).collect();
+        let n_chosen = deletion::choose(&replicas, Goal::ObsoleteOnly, at, CHUNK).len();
+        reaper.chunk.extend(reaper.waiting.drain(..n_chosen));
+        reaper.is_awake = n_chosen > 0;
+        if n_chosen > 0 {
+            let time = (around.delete_time)(storage) * n_chosen.div_ceil(PARALLEL) as u32;
+            desk.agenda.add(at + time, Task::Reap(storage as u32));
+        }
+    }
+}
+
+impl Daemons for Weir {
+    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+        let Some(rule) = desk.books.rules.get_mut(key) else {
+            return;
+        };
+        rule.answered = Some(at);
+        let ends = rule.ends();
+        self.ends.entry(ends).or_default().push(key);
+        desk.agenda.add(ends, Task::Evaluate);
+        self.evaluations.push_back((key, 0));
+        desk.agenda.add(at.max(self.evaluator_free), Task::Evaluate);
+    }
+
+    fn ended(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
+        self.in_flight -= 1;
+        let last = desk.books.file(key).and_then(|file| file.last.as_deref());
+        let Some(row) = last else { return };
+        if row.state == Settled::Finished {
+            self.completer_free = self.completer_free.max(at) + COMPLETION;
+            desk.books.lock_ok(self.completer_free, key);
+        } else {
+            let recoverable = row.failure.as_ref().is_none_or(|failure| failure.retry != Retry::Never);
+            Self::failed(at, key, recoverable, desk);
+        }
+        self.wake_submitter(at, desk);
+    }
+
+    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk<'_>, around: &Around<'_>) {
+        match task {
+            Task::Evaluate => self.evaluate(at, desk),
+            Task::Submit(_) => self.submit(at, desk, around),
+            Task::Again(file) => self.again(at, file, desk),
+            Task::Repair => self.repair(at, desk),
+            Task::Reap(storage) => self.reap(at, storage as usize, desk, around),
+            Task::Made(_) | Task::Throttle | Task::Poll(_) | Task::Finish(_) | Task::Clean(_) => {}
+        }
+    }
+}
