@@ -128,7 +128,8 @@ pub struct TransfersConfig {
     /// URLs of FTS3 REST doors, such as `https://fts.example.org:8446`. The first one carries out all that goes to RSEs whose attribute `fts`
     /// names no other.
     pub services: Vec<String>,
-    /// Requests that the services have at once, at most; the others wait in the catalogue.
+    /// Requests that the services have at once, at most; the others wait in the catalogue. Those of one activity into one RSE leave room to others: alone
+    /// they get four fifths.
     pub in_flight: usize,
     /// How often jobs are asked for.
     #[serde(with = "weir_units::duration")]

@@ -2,7 +2,7 @@
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives; lines that begin with `ON POSTGRESQL` are for that database alone.
 pub const MIGRATIONS: &[&str] = &[
-    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES, LOADS,
+    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES, LOADS, STREAMS,
 ];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
@@ -401,4 +401,9 @@ CREATE INDEX load_cycles_of_dataset ON load_cycles (dataset) WHERE dataset IS NO
 INSERT INTO guards VALUES ('loads');
 DROP INDEX replicas_of_rse;
 CREATE INDEX replicas_of_rse ON replicas (rse_id, did_id);
+";
+
+/// The requests that transfer services have are counted by RSE and activity before each submission.
+const STREAMS: &str = "
+CREATE INDEX requests_in_flight ON requests (rse_id, activity) WHERE state IN ('G', 'S');
 ";

@@ -36,5 +36,6 @@ pub mod loads;
 pub mod place;
 pub mod placement;
 pub mod retry;
+pub mod share;
 pub mod sources;
 pub mod state;

@@ -1,11 +1,11 @@
 //! Requests on their way to a transfer service, and from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 use weir_database::{Row, Session, values};
 use weir_model::catalog::RequestState;
-use weir_rules::ids::RseId;
+use weir_rules::{ids::RseId, share};
 use weir_service::time::Millis;
 use weir_store::StoreError;
 
@@ -65,21 +65,75 @@ const IS_WANTED: &str = "EXISTS (SELECT 1 FROM locks l JOIN rules r ON r.rule_id
 /// # Errors
 /// Here and below: the database fails.
 pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
-    let text = format!(
-        "SELECT {COLUMNS} FROM requests q WHERE q.state = 'Q' AND q.not_before <= $1 AND NOT q.cancel AND {IS_WANTED}
-         ORDER BY q.priority DESC, q.request_id LIMIT $2"
-    );
-    session
-        .query(&text, &values![now, limit as u64])?
-        .iter()
-        .map(due_row)
-        .collect()
+    due_beside(session, now, limit, &BTreeSet::new())
 }
 
-/// Requests that transfer services have, or are being handed.
-pub fn in_flight(session: &mut dyn Session) -> Result<u64, StoreError> {
-    let row = session.row("SELECT count(*) FROM requests WHERE state IN ('G', 'S')", &[])?;
-    row.map_or(Ok(0), |row| row.size(0))
+/// Requests of one activity into one RSE.
+type Stream = (RseId, String);
+
+/// The same without the requests of these streams.
+fn due_beside(
+    session: &mut dyn Session,
+    now: Millis,
+    limit: usize,
+    full: &BTreeSet<Stream>,
+) -> Result<Vec<Due>, StoreError> {
+    let mut values = values![now, limit as u64].to_vec();
+    let beside = |(rse, activity): &Stream| {
+        let at = values.len() + 1;
+        values.extend(values![rse.0, activity.as_str()]);
+        format!(" AND NOT (q.rse_id = ${at} AND q.activity = ${})", at + 1)
+    };
+    let beside = full.iter().map(beside).collect::<String>();
+    let text = format!(
+        "SELECT {COLUMNS} FROM requests q WHERE q.state = 'Q' AND q.not_before <= $1 AND NOT q.cancel{beside} AND {IS_WANTED}
+         ORDER BY q.priority DESC, q.request_id LIMIT $2"
+    );
+    session.query(&text, &values)?.iter().map(due_row).collect()
+}
+
+/// Requests to submit while transfer services have at most `most`, at most `limit`; whether there may be more. The most urgent come first, as far as
+/// their streams leave room to others ([`share::room`]).
+pub fn next(session: &mut dyn Session, now: Millis, limit: usize, most: u64) -> Result<(Vec<Due>, bool), StoreError> {
+    let mut out = in_flight(session)?;
+    let mut all = out.values().sum::<u64>();
+    let limit = usize::try_from(most.saturating_sub(all))
+        .unwrap_or(usize::MAX)
+        .min(limit);
+    let is_full = |(stream, own): (&Stream, &u64)| (share::room(*own, all, most) == 0).then(|| stream.clone());
+    let mut full = out.iter().filter_map(is_full).collect::<BTreeSet<_>>();
+    let (mut taken, mut known) = (Vec::new(), BTreeSet::new());
+    loop {
+        let due = due_beside(session, now, limit, &full)?;
+        let (n_due, n_full) = (due.len(), full.len());
+        for one in due {
+            let stream = (one.attempt.at.1, one.activity.clone());
+            let own = out.entry(stream.clone()).or_default();
+            if known.contains(&one.attempt.request) {
+                continue;
+            }
+            if share::room(*own, all, most) == 0 {
+                full.insert(stream);
+                continue;
+            }
+            *own += 1;
+            all += 1;
+            known.insert(one.attempt.request);
+            taken.push(one);
+        }
+        // Others may stand behind those of a stream that is full now.
+        if full.len() == n_full || n_due < limit {
+            taken.truncate(limit);
+            return Ok((taken, n_due == limit && limit > 0));
+        }
+    }
+}
+
+/// Requests that transfer services have, or are being handed, by stream.
+fn in_flight(session: &mut dyn Session) -> Result<BTreeMap<Stream, u64>, StoreError> {
+    let text = "SELECT rse_id, activity, count(*) FROM requests WHERE state IN ('G', 'S') GROUP BY rse_id, activity";
+    let stream = |row: &Row| Ok(((crate::rses::rse_id(row, 0)?, row.text(1)?.to_owned()), row.size(2)?));
+    session.query(text, &[])?.iter().map(stream).collect()
 }
 
 /// Requests that become one job.

@@ -46,14 +46,11 @@ impl Transfers {
     pub(super) async fn submit(&mut self) -> Result<bool, StoreError> {
         let (now, in_flight_max) = (self.clock.now(), self.config.in_flight as u64);
         let read = move |session: &mut dyn Session| {
-            let free = in_flight_max.saturating_sub(outgoing::in_flight(session)?);
-            let limit = usize::try_from(free).unwrap_or(usize::MAX).min(REQUESTS);
-            let due = outgoing::due(session, now, limit)?;
+            let (due, is_full) = outgoing::next(session, now, REQUESTS, in_flight_max)?;
             if due.is_empty() {
                 return Ok(None);
             }
             let slice = Slice::read(session, &due, now)?;
-            let is_full = due.len() == limit;
             Ok(Some((due, slice, is_full)))
         };
         let Some((due, slice, is_full)) = self.database.read(read).await? else {

@@ -7,6 +7,7 @@ use super::*;
 on_both!(MIGRATIONS;
     a_failed_source_is_followed_by_another
     a_full_destination_gets_nothing
+    a_large_rule_leaves_room_to_others
     a_file_without_a_direct_link_hops_and_leaves_nothing
     sources_of_transfers_are_not_deleted
 );
@@ -64,6 +65,33 @@ async fn a_full_destination_gets_nothing(database: Database) {
         .await
         .unwrap();
     assert_eq!(room, Some(5));
+}
+
+async fn a_large_rule_leaves_room_to_others(database: Database) {
+    // Wrong: whoever asked first has all that the transfer service takes, and what moves slowly holds everything else up.
+    let (service, url, _server) = serve();
+    let [.., b] = with_rule(&database, 30).await;
+    let mut transfers = submitter(&database, &url);
+    transfers.config.in_flight = 10;
+    pass(&mut transfers).await;
+    assert_eq!(service.files().len(), 8, "four fifths for one alone");
+    done(&database, adding("r2", "d", wish("B"))).await;
+    pass(&mut transfers).await;
+    let submitted = "SELECT request_id FROM requests WHERE state = 'S' AND rse_id = $1";
+    let read = move |session: &mut dyn Session| Ok(session.query(submitted, &values![b.0])?.len());
+    assert_eq!(database.read(read).await.unwrap(), 1, "two are free, and one stays so");
+    service.end("FINISHED", |_| true);
+    pass(&mut transfers).await;
+    pass(&mut transfers).await;
+    assert_eq!(database.read(read).await.unwrap(), 1, "it goes on, beside the other");
+    assert!(
+        service
+            .files()
+            .iter()
+            .filter(|file| file["file_state"] == "SUBMITTED")
+            .count()
+            <= 10
+    );
 }
 
 async fn a_file_without_a_direct_link_hops_and_leaves_nothing(database: Database) {
