@@ -195,7 +195,7 @@ const chain = object({
   rule_to_ok_s: maybe(percentiles),
   rooms,
   stuck: listOrNone(object({ rule: text, source: text, destination: text, files: number, reason: text })),
-  deletions: maybe(object({ due: number, done: number, late: number, delay_s: maybe(percentiles) })),
+  deletions: maybe(object({ due: number, done: number, late: number, repeated: maybe(number), delay_s: maybe(percentiles) })),
 });
 
 export const totals = object({

@@ -50,7 +50,8 @@ function deletions({ deletions: found }: Chain): Child {
   const delay = found.delay_s === null ? "" : `; ${duration(found.delay_s.p50)} (p50), ${duration(found.delay_s.p95)} (p95) after the end of their rules`;
   const all = figure("chain.deletions.due", count(found.due));
   const done = figure("chain.deletions.done", count(found.done));
-  return h("p", { class: "deletions" }, all, " copies to delete, ", done, " deleted, ", figure("chain.deletions.late", count(found.late)), ` late${delay}.`);
+  const repeated = found.repeated === null ? [] : [", ", figure("chain.deletions.repeated", count(found.repeated)), " deleted again"];
+  return h("p", { class: "deletions" }, all, " copies to delete, ", done, " deleted", ...repeated, ", ", figure("chain.deletions.late", count(found.late)), ` late${delay}.`);
 }
 
 function stuck({ stuck: found }: Chain): Child {

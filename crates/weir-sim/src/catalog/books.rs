@@ -44,8 +44,6 @@ pub(super) enum State {
     Submitted(TransferId),
     /// The transfer service has ended it; how is in [`File::last`].
     Ended,
-    /// It could not be submitted.
-    NotSubmitted,
     /// Its lock is OK.
     Ok,
     /// Nothing brings it any more, unless the rule is repaired.
@@ -416,7 +414,7 @@ impl Books {
 /// What a file failed of whose rule ended before it had come.
 fn not_come(lifetime: &str, file: &File) -> Failure {
     let known = match file.state {
-        State::Queued | State::NotSubmitted => "the catalogue had not submitted it",
+        State::Queued => "the catalogue had not submitted it",
         State::Submitting | State::Submitted(_) => "the transfer service had it",
         State::Ended if file.has_come() => "it was there, and the catalogue did not know",
         State::Ended | State::Ok => "its last transfer had failed",

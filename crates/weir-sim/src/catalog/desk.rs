@@ -35,8 +35,17 @@ pub(crate) struct Around<'a> {
 impl Around<'_> {
     /// Whether the transfer service does not answer.
     pub(super) fn is_away(&self, at: Timestamp) -> bool {
-        let at = at.since(Timestamp(0));
-        self.away.iter().any(|away| away.at <= at && at < away.at + away.length)
+        self.answers(at) > at
+    }
+
+    /// When the transfer service answers what it is asked at a moment: at once, or when it is back.
+    pub(super) fn answers(&self, at: Timestamp) -> Timestamp {
+        let holds = |away: &&Interval| {
+            let begin = Timestamp(0) + away.at;
+            begin <= at && at < begin + away.length
+        };
+        let away = self.away.iter().find(holds);
+        away.map_or(at, |away| Timestamp(0) + away.at + away.length)
     }
 }
 

@@ -42,7 +42,7 @@ impl Catalog {
     /// Makes the catalogue of a plan.
     pub(crate) fn new(plan: &SimPlan, scene: &Scene, kind: CatalogKind) -> Self {
         let daemons: Box<dyn Daemons> = match kind {
-            CatalogKind::Weir => Box::new(Weir::new(scene)),
+            CatalogKind::Weir => Box::new(Weir::new(plan, scene)),
             CatalogKind::Rucio => Box::new(Rucio::new(&plan.sim.rucio, scene, plan.seed)),
         };
         let mut catalog = Self {

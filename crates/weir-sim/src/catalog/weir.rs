@@ -1,13 +1,14 @@
 //! Weir's catalogue in virtual time: the decisions are those of [`weir_rules`], the order of work and the sizes of its parts those of
 //! `weir-catalog`, and the times of its database the measured ones of PostgreSQL (docs/benchmarks.md).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use weir_rules::deletion::{self, Goal, OBSOLETE, Replica};
 use weir_rules::ids::DidId;
 use weir_rules::lifetime;
 use weir_rules::retry::{self, Next, REPAIR_AFTER};
+use weir_rules::share;
 use weir_sched::Settled;
 use weir_units::{Bytes, Timestamp};
 use weir_world::Retry;
@@ -17,6 +18,8 @@ use super::books::{Copy, FileKey, State};
 use super::desk::{Around, Daemons, Desk, Order};
 use crate::scene::Scene;
 use crate::slab::Key;
+use crate::spec::SimPlan;
+use crate::terms;
 
 /// Locks of one transaction (`weir_catalog::rules::PART`).
 const PART: usize = 2_000;
@@ -33,7 +36,7 @@ const JOBS: usize = 4;
 /// Time of the transfer service to take a job of 200 files: docs/benchmarks.md, 16 jobs at a time.
 const JOB: Duration = Duration::from_millis(50);
 /// Requests that the transfer service has at once (`transfers.in_flight`).
-const IN_FLIGHT: usize = 20_000;
+const IN_FLIGHT: u64 = 20_000;
 /// How long the submitter waits for an answer (`transfers/fts.rs`).
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the reaper looks for work, and how much it takes at one RSE (`reaper.rs`).
@@ -51,6 +54,85 @@ struct Reaper {
     is_awake: bool,
 }
 
+/// Requests that are due, in streams: those of one activity into one storage element.
+#[derive(Debug)]
+struct Due {
+    /// Of each link of a workload, its stream.
+    streams: Vec<usize>,
+    /// Requests of each stream, the oldest first, with their numbers.
+    queues: Vec<VecDeque<(u64, FileKey)>>,
+    /// Streams that have requests, by the number of the oldest.
+    heads: BTreeSet<(u64, usize)>,
+    n_pushed: u64,
+    /// Requests of each stream that the transfer service has, and all of them.
+    out: Vec<u64>,
+    all: u64,
+}
+
+impl Due {
+    fn new(plan: &SimPlan, scene: &Scene) -> Self {
+        let mut known = BTreeMap::new();
+        let mut stream = |ask: &crate::scene::Ask| {
+            let activity = terms::activity(plan, plan.workloads[ask.workload].activity());
+            let n_known = known.len();
+            *known
+                .entry((activity, scene.links[ask.link].destination))
+                .or_insert(n_known)
+        };
+        let streams: Vec<usize> = scene.asks.iter().map(&mut stream).collect();
+        let n_streams = known.len();
+        Self {
+            streams,
+            queues: vec![VecDeque::new(); n_streams],
+            heads: BTreeSet::new(),
+            n_pushed: 0,
+            out: vec![0; n_streams],
+            all: 0,
+        }
+    }
+
+    fn push(&mut self, desk: &Desk<'_>, key: FileKey) {
+        let Some(rule) = desk.books.rules.get(key.rule) else {
+            return;
+        };
+        let stream = self.streams[rule.ask];
+        self.n_pushed += 1;
+        if self.queues[stream].is_empty() {
+            self.heads.insert((self.n_pushed, stream));
+        }
+        self.queues[stream].push_back((self.n_pushed, key));
+    }
+
+    /// The oldest stream head whose stream has room.
+    fn first(&self) -> Option<(u64, usize)> {
+        let has_room = |(_, stream): &&(u64, usize)| share::room(self.out[*stream], self.all, IN_FLIGHT) > 0;
+        self.heads.iter().find(has_room).copied()
+    }
+
+    fn has_one(&self) -> bool {
+        self.first().is_some()
+    }
+
+    fn pop(&mut self) -> Option<FileKey> {
+        let head = self.first()?;
+        self.heads.remove(&head);
+        let queue = &mut self.queues[head.1];
+        let (_, key) = queue.pop_front()?;
+        self.heads.extend(queue.front().map(|(number, _)| (*number, head.1)));
+        Some(key)
+    }
+
+    fn taken(&mut self, ask: usize) {
+        self.out[self.streams[ask]] += 1;
+        self.all += 1;
+    }
+
+    fn returned(&mut self, ask: usize, n: u64) {
+        self.out[self.streams[ask]] -= n;
+        self.all -= n;
+    }
+}
+
 /// The daemons; see the module.
 #[derive(Debug)]
 pub(super) struct Weir {
@@ -60,26 +142,23 @@ pub(super) struct Weir {
     ends: BTreeMap<Timestamp, Vec<Key>>,
     evaluator_free: Timestamp,
     completer_free: Timestamp,
-    /// Requests that are due, the oldest first.
-    due: VecDeque<FileKey>,
+    due: Due,
     submitter_free: Timestamp,
     is_submitting: bool,
-    in_flight: usize,
     n_refusals: u32,
     reapers: Vec<Reaper>,
 }
 
 impl Weir {
-    pub(super) fn new(scene: &Scene) -> Self {
+    pub(super) fn new(plan: &SimPlan, scene: &Scene) -> Self {
         Self {
             evaluations: VecDeque::new(),
             ends: BTreeMap::new(),
             evaluator_free: Timestamp(0),
             completer_free: Timestamp(0),
-            due: VecDeque::new(),
+            due: Due::new(plan, scene),
             submitter_free: Timestamp(0),
             is_submitting: false,
-            in_flight: 0,
             n_refusals: 0,
             reapers: scene.storages.iter().map(|_| Reaper::default()).collect(),
         }
@@ -109,7 +188,7 @@ impl Weir {
             if let Some(file) = desk.books.file_mut(key) {
                 file.requested = done;
             }
-            self.due.push_back(key);
+            self.due.push(desk, key);
         }
         if to < n_files {
             self.evaluations.push_back((rule, to));
@@ -123,10 +202,10 @@ impl Weir {
     fn release(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
         let Some(rule) = desk.books.rules.get(key) else { return };
         debug_assert!(rule.life.is_over(at), "a rule is released before its end");
-        let (n_files, destination) = (rule.files.len(), desk.books.places[rule.ask].2);
+        let (ask, n_files, destination) = (rule.ask, rule.files.len(), desk.books.places[rule.ask].2);
         let done = self.evaluator(at, n_files);
         let left = desk.books.release(at, key);
-        self.in_flight -= left.transfers.len();
+        self.due.returned(ask, left.transfers.len() as u64);
         if !left.transfers.is_empty() {
             desk.orders.push(Order::Cancel(left.transfers));
         }
@@ -139,7 +218,7 @@ impl Weir {
     }
 
     fn wake_submitter(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
-        if !self.is_submitting && !self.due.is_empty() {
+        if !self.is_submitting && self.due.has_one() {
             self.is_submitting = true;
             desk.agenda.add(at.max(self.submitter_free), Task::Submit(0));
         }
@@ -156,8 +235,8 @@ impl Weir {
         self.n_refusals = 0;
         let mut groups: BTreeMap<usize, Vec<FileKey>> = BTreeMap::new();
         let mut taken = 0;
-        while taken < REQUESTS && self.in_flight < IN_FLIGHT {
-            let Some(key) = self.due.pop_front() else { break };
+        while taken < REQUESTS {
+            let Some(key) = self.due.pop() else { break };
             let Some(rule) = desk.books.rules.get(key.rule) else {
                 continue;
             };
@@ -165,7 +244,7 @@ impl Weir {
             if is_due && lifetime::is_wanted([rule.life].into_iter(), at) {
                 groups.entry(rule.ask).or_default().push(key);
                 taken += 1;
-                self.in_flight += 1;
+                self.due.taken(rule.ask);
             }
         }
         let mut n_jobs = 0;
@@ -190,9 +269,7 @@ impl Weir {
             }
         }
         self.submitter_free = at + JOB * (n_jobs as usize).div_ceil(JOBS) as u32;
-        if self.in_flight < IN_FLIGHT {
-            self.wake_submitter(at, desk);
-        }
+        self.wake_submitter(at, desk);
     }
 
     /// A request failed: it is submitted again, or its file is stuck until the rule is repaired.
@@ -210,7 +287,7 @@ impl Weir {
 
     fn again(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
         desk.books.queue_again(key);
-        self.due.push_back(key);
+        self.due.push(desk, key);
         self.wake_submitter(at, desk);
     }
 
@@ -269,7 +346,9 @@ impl Daemons for Weir {
     }
 
     fn ended(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
-        self.in_flight -= 1;
+        if let Some(rule) = desk.books.rules.get(key.rule) {
+            self.due.returned(rule.ask, 1);
+        }
         let last = desk.books.file(key).and_then(|file| file.last.as_deref());
         let Some(row) = last else { return };
         if row.state == Settled::Finished {

@@ -223,8 +223,11 @@ fn chain(chain: &ChainReport) -> Vec<String> {
                 seconds(delay.p95)
             )
         });
+        let repeated = deletions
+            .repeated
+            .map_or_else(String::new, |n| format!(", {n} deleted again"));
         lines.push(format!(
-            "{} copies to delete, {} deleted, {} late{delay}",
+            "{} copies to delete, {} deleted{repeated}, {} late{delay}",
             deletions.due, deletions.done, deletions.late
         ));
     }

@@ -103,7 +103,7 @@ impl Rucio {
     /// A thread of the submitter: its job is submitted, and the next one begins.
     pub(super) fn submit(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
         let job = std::mem::take(&mut self.submitters[thread as usize].job);
-        self.hand_over(at, &job, desk, around);
+        self.hand_over(at, &job, desk);
         if self.submitters[thread as usize].jobs.is_empty() {
             if std::mem::take(&mut self.submitters[thread as usize].found_little) {
                 return desk.agenda.add(at + self.model.submitter_sleep, Task::Submit(thread));
@@ -123,32 +123,24 @@ impl Rucio {
         let files = submitter.jobs.pop_front().map(|(_, files)| files).unwrap_or_default();
         let is_there = |key: &FileKey| desk.books.file(*key).is_some();
         submitter.job = files.into_iter().filter(is_there).collect();
-        let time = self.model.submit_per_file * submitter.job.len() as u32 + self.model.service_latency;
-        let time = if submitter.job.is_empty() {
-            self.model.submit_per_file
+        let marked = at + self.model.submit_per_file * submitter.job.len().max(1) as u32;
+        let done = if submitter.job.is_empty() {
+            marked
         } else {
-            time
+            // Calls have no time limit (`submit_timeout`): what is away is waited for.
+            around.answers(marked) + self.model.service_latency
         };
-        desk.agenda.add(at + time, Task::Submit(thread));
+        desk.agenda.add(done, Task::Submit(thread));
     }
 
-    /// The transfer service takes a job, or does not answer.
-    fn hand_over(&mut self, at: Timestamp, job: &[FileKey], desk: &mut Desk<'_>, around: &Around<'_>) {
+    /// The transfer service has taken a job.
+    fn hand_over(&mut self, at: Timestamp, job: &[FileKey], desk: &mut Desk<'_>) {
         let files: Vec<FileKey> = job
             .iter()
             .copied()
             .filter(|key| desk.books.file(*key).is_some())
             .collect();
         let Some(first) = files.first() else { return };
-        if around.is_away(at) {
-            for key in files {
-                if let Some(file) = desk.books.file_mut(key) {
-                    file.state = State::NotSubmitted;
-                }
-                self.ended_as_known(key, desk);
-            }
-            return;
-        }
         let ask = desk.books.rules.get(first.rule).map_or(0, |rule| rule.ask);
         let wants = files
             .iter()
@@ -198,7 +190,8 @@ impl Rucio {
             return desk.agenda.add(next, Task::Poll(thread));
         }
         let bulk = self.model.poller_bulk as usize;
-        let (mut n_asked, mut done) = (0_usize, at);
+        // Calls have no time limit.
+        let (mut n_asked, mut done) = (0_usize, around.answers(at));
         while n_asked < bulk {
             let is_due = |(asked, _): &(Timestamp, FileKey)| *asked + self.model.poller_older_than <= at;
             let Some((_, key)) = self.submitted.front().copied().filter(is_due) else {
@@ -210,13 +203,13 @@ impl Rucio {
             };
             n_asked += 1;
             match rule.files[key.at as usize].state {
-                State::Ended if !around.is_away(at) => {
+                State::Ended => {
                     // Each that has ended is a statement, which waits for whoever holds the rule's rows.
                     done = rule.free_at(done) + self.model.poll_per_file;
                     found.push(key);
                 }
-                State::Submitting | State::Submitted(_) | State::Ended => self.submitted.push_back((at, key)),
-                State::Queued | State::NotSubmitted | State::Ok | State::Stuck => {}
+                State::Submitting | State::Submitted(_) => self.submitted.push_back((at, key)),
+                State::Queued | State::Ok | State::Stuck => {}
             }
         }
         let n_calls = (n_asked as u32).div_ceil(self.model.group_bulk * POLL_JOBS);

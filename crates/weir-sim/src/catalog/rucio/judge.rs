@@ -8,7 +8,7 @@ use weir_units::Timestamp;
 
 use super::super::agenda::Task;
 use super::super::books::State;
-use super::super::desk::{Desk, Order};
+use super::super::desk::{Around, Desk, Order};
 use super::{Ends, Rucio};
 use crate::draw;
 use crate::slab::Key;
@@ -56,7 +56,7 @@ impl Cleaner {
 
 impl Rucio {
     /// A thread of the cleaner: its transaction ends, and the next one begins.
-    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
         let thread_at = thread as usize;
         if let Some(rule) = self.cleaners[thread_at].rule.take() {
             self.deleted(at, rule, desk);
@@ -82,7 +82,9 @@ impl Rucio {
                 State::Submitted(_) => model.clean_per_file + model.service_latency,
                 _ => model.clean_per_file,
             });
-            rule.held_until = at + time.sum::<Duration>();
+            let calls = rule.files.iter().any(|file| matches!(file.state, State::Submitted(_)));
+            let begin = if calls { around.answers(at) } else { at };
+            rule.held_until = begin + time.sum::<Duration>();
             self.cleaners[thread_at].rule = Some(key);
             return desk.agenda.add(rule.held_until, Task::Clean(thread));
         }

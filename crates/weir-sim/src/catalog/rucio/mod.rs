@@ -116,7 +116,7 @@ impl Daemons for Rucio {
             Task::Submit(thread) => self.submit(at, thread, desk, around),
             Task::Poll(thread) => self.poll(at, thread, desk, around),
             Task::Finish(thread) => self.finish(at, thread, desk),
-            Task::Clean(thread) => self.clean(at, thread, desk),
+            Task::Clean(thread) => self.clean(at, thread, desk, around),
             Task::Repair => self.repair(at, desk),
             Task::Reap(thread) => self.reap(at, thread, desk, around),
             Task::Evaluate | Task::Again(_) => {}
