@@ -120,3 +120,67 @@ fn atlas_alone_minimal_and_flexible() -> Result<()> {
     }
     Ok(())
 }
+
+/// Two links, each with one rule at a time on ten files.
+const LOOP: &str = r#"
+name = "loop"
+[grid]
+name = "g"
+[grid.storage]
+durability = "cache"
+[grid.catalog]
+poll = "200 ms"
+[[grid.rse]]
+name = "KEK"
+[[grid.rse]]
+name = "BNL"
+[[grid.rse]]
+name = "DESY"
+[phases]
+ramp = "1 s"
+hold = "14 s"
+drain = "20 s"
+[[workload]]
+kind = "rates"
+file_size_min = "300 kB"
+file_size_max = "300 kB"
+loop = true
+source_files = 10
+lifetime = "10 m"
+rates = [
+  { source = "KEK", destination = "BNL", rate = "4 Mb/s" },
+  { source = "KEK", destination = "DESY", rate = "4 Mb/s" },
+]
+"#;
+
+#[test]
+fn a_loop_makes_a_rule_when_the_one_before_is_gone() -> Result<()> {
+    // Wrong: a rule is made beside the one before, lives on when it is done, or the link stops after the first.
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("loop.toml"), LOOP)?;
+    let mut command = Command::new(weir_binary());
+    command.args(["challenge", "run", "loop.toml", "--out", "runs"]);
+    let outcome = run(command.current_dir(folder.path()))?;
+    anyhow::ensure!(matches!(outcome.code, Some(0 | 1)), "{}", outcome.stderr);
+    let newest = fs::read_dir(folder.path().join("runs"))?
+        .map(|entry| entry.unwrap().path())
+        .max()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&fs::read(newest.join("report.json"))?)?;
+    let chain = &report["chain"];
+    assert_eq!(chain["ok"], chain["rules"], "{chain}");
+    assert_eq!(report["totals"]["failed"], 0, "{}", report["errors"]);
+    // A rule takes a second or so, its deletion one or two.
+    assert!(chain["rules"].as_u64().unwrap() >= 4, "{chain}");
+    assert_eq!(chain["deletions"]["done"], chain["deletions"]["due"], "{chain}");
+    let rules = fs::read_to_string(newest.join("rules.csv"))?;
+    let mut last = std::collections::BTreeMap::<String, f64>::new();
+    for line in rules.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [asked, ended]: [f64; 2] = [fields[6].parse()?, fields[8].parse()?];
+        assert_eq!(fields[4], "10", "{line}");
+        let before = last.insert(fields[3].to_owned(), ended).unwrap_or(0.0);
+        assert!(before <= asked, "asked before the last one was done: {line}");
+    }
+    Ok(())
+}

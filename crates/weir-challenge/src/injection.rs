@@ -52,6 +52,8 @@ pub struct Batch {
 pub struct RuleTerms {
     /// How long it lives; `None` until the run deletes it.
     pub lifetime: Option<Duration>,
+    /// Whether the run ends it when its files have come.
+    pub is_loop: bool,
 }
 
 /// Name of what was submitted together.

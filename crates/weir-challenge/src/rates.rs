@@ -43,6 +43,7 @@ struct RatesWorkload {
     number: usize,
     activity: String,
     by_rules: bool,
+    is_loop: bool,
     lifetime: Duration,
     core: RatesCore,
     links: Vec<(Link, RatedPlaces)>,
@@ -64,6 +65,7 @@ impl RatesDriver {
                 number,
                 activity: rates.activity.clone(),
                 by_rules: rates.inject == Inject::Rules,
+                is_loop: rates.is_loop,
                 lifetime: rates.lifetime,
                 core: RatesCore::new(plan, number, Timestamp(0)).expect("the workload holds rates"),
                 index: links
@@ -211,7 +213,13 @@ impl RatesWorkload {
                 mode: None,
                 measured: false,
                 by_rule: self.by_rules,
-                may_keep: self.links[index].1.n_sources / KEPT_PART,
+                // A loop needs all of its files again.
+                may_keep: if self.is_loop {
+                    0
+                } else {
+                    self.links[index].1.n_sources / KEPT_PART
+                },
+                is_loop: self.is_loop,
                 lifetime: self.lifetime,
                 files,
             });

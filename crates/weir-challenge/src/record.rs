@@ -21,6 +21,8 @@ pub(crate) struct Wanted {
     pub(crate) by_rule: bool,
     /// With a rule: source files of the link that may be kept from taking part again, because their copies wait for the audit.
     pub(crate) may_keep: usize,
+    /// Whether the rule ends when its files have come.
+    pub(crate) is_loop: bool,
     /// How long delivered files live; with a rule, how long it does.
     pub(crate) lifetime: Duration,
     pub(crate) files: Vec<WantedFile>,

@@ -81,6 +81,7 @@ impl StepsDriver {
             measured: true,
             by_rule: false,
             may_keep: 0,
+            is_loop: false,
             lifetime: Duration::ZERO,
             files: batch.iter().map(file).collect(),
         });

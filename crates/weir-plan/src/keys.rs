@@ -162,9 +162,15 @@ pub(crate) const RATES: Table = Table {
             "Different files that a source holds for each of its links. With rules a file takes part again once its copy is deleted.",
         ),
         Key::new(
+            "loop",
+            "true or false",
+            "false",
+            "With rules: a link has one rule at a time, over all its `source_files`. It ends when they have come, and the next one is made when their copies are gone. The rates are goals that a run is measured by.",
+        ),
+        Key::new(
             "lifetime",
             "duration",
-            "`20 s`; `1 h` with rules in a catalogue elsewhere",
+            "`20 s`; `1 h` with rules in a catalogue elsewhere; `30 d` in a loop",
             "How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.",
         ),
         Key::new(

@@ -107,6 +107,9 @@ pub struct RatesPlan {
     pub links: Vec<RatedLink>,
     /// Who is asked for the transfers.
     pub inject: Inject,
+    /// Whether a link has one rule at a time, over all its source files: it ends when they have come, and the next one is made when their copies are gone.
+    #[serde(rename = "loop")]
+    pub is_loop: bool,
     /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.
     #[serde(with = "weir_units::duration")]
     pub lifetime: Duration,

@@ -180,6 +180,7 @@ fn rates(spec: &RatesSpec, scale: f64, phases: &Phases) -> Result<RatesPlan, Ref
         activity: spec.activity.clone(),
         links,
         inject: spec.inject,
+        is_loop: spec.is_loop,
         lifetime: spec.lifetime,
         deletion: spec.deletion,
         cycle: spec.cycle,

@@ -121,6 +121,8 @@ pub struct RatesSpec {
     pub inject: Inject,
     /// Different files that each source holds for a link, above zero; as many as are needed if absent.
     pub source_files: Option<u32>,
+    /// Whether a link has one rule at a time, over all its files, which ends when they have come.
+    pub is_loop: bool,
     /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule.
     pub lifetime: Duration,
     /// With rules, how long a copy may stay at its destination after the end of its rule before the catalogue has deleted it.

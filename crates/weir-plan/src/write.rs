@@ -68,6 +68,9 @@ fn rates(spec: &RatesSpec) -> Table {
     if let Some(files) = spec.source_files {
         put(&mut table, "source_files", files);
     }
+    if spec.is_loop {
+        put(&mut table, "loop", true);
+    }
     put(&mut table, "lifetime", duration::format(spec.lifetime));
     put(&mut table, "cycle", duration::format(spec.cycle));
     put(&mut table, "start", duration::format(spec.start));

@@ -492,3 +492,39 @@ fn nothing_outside_ramp_and_hold() {
     assert!(out.is_empty() && core.is_over(after));
     assert_eq!(core.next_due(after), None);
 }
+
+/// A loop would make a rule beside the one before, or none after it.
+#[test]
+fn a_loop_injects_all_files_when_all_are_free() {
+    let text = "name = \"t\"\n[grid]\nname = \"g\"\n[grid.catalog]\n[[grid.rse]]\nname = \"A\"\n[[grid.rse]]\nname = \"B\"\n\
+        [[workload]]\nkind = \"rates\"\nloop = true\nsource_files = 7\nrates = [{ source = \"A\", destination = \"B\", rate = \"1 Mb/s\" }]\n";
+    let challenge = Challenge::parse(text, "t.toml".as_ref()).unwrap();
+    let plan = challenge.resolve(&Overrides::default()).unwrap();
+    let mut core = RatesCore::new(&plan, 0, START).unwrap();
+    let size = rates(&plan).links[0].file_size;
+    let mut observed = LinkObservation {
+        link: rates(&plan).links[0].link.clone(),
+        delivered: Bytes::ZERO,
+        queued: Bytes::ZERO,
+        active: 0,
+        space_left: None,
+        free_files: Some(7),
+    };
+    let injected = |core: &mut RatesCore, seconds: u64, observed: &LinkObservation| {
+        let mut out = Vec::new();
+        let now = START + Duration::from_secs(seconds);
+        core.cycle(now, std::slice::from_ref(observed), &mut out);
+        assert!(out.iter().all(|one| one.late == Duration::ZERO), "{out:?}");
+        out.len()
+    };
+    assert_eq!(injected(&mut core, 0, &observed), 7);
+    // On their way, then there, then some deleted.
+    (observed.queued, observed.free_files) = (size * 7, Some(0));
+    assert_eq!(injected(&mut core, 5, &observed), 0);
+    (observed.queued, observed.delivered) = (Bytes::ZERO, size * 7);
+    assert_eq!(injected(&mut core, 10, &observed), 0);
+    observed.free_files = Some(6);
+    assert_eq!(injected(&mut core, 11, &observed), 0);
+    observed.free_files = Some(7);
+    assert_eq!(injected(&mut core, 12, &observed), 7);
+}

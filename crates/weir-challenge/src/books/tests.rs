@@ -74,6 +74,7 @@ fn feed() -> Vec<u64> {
             measured: false,
             by_rule: false,
             may_keep: 0,
+            is_loop: false,
             lifetime: Duration::ZERO,
             files: Vec::new(),
         };

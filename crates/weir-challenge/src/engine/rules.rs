@@ -35,6 +35,8 @@ pub(crate) struct Freed {
 struct OpenRule {
     row: RuleRow,
     n_left: usize,
+    /// Of a rule that ends when its files have come, their transfers.
+    ends: Option<Vec<u64>>,
 }
 
 /// A copy that is, or may be, at its destination.
@@ -110,6 +112,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
         RuleTerms {
             lifetime: (!is_kept).then_some(wanted.lifetime),
+            is_loop: wanted.is_loop,
         }
     }
 
@@ -124,7 +127,8 @@ impl<D: InjectionDoor> Engine<D> {
         let door = self.links[row.link].destination;
         self.rules.alive.insert(rule.clone(), Alive { end, door });
         let n_left = ids.len();
-        self.rules.open.insert(rule.clone(), OpenRule { row, n_left });
+        let ends = terms.is_loop.then(|| ids.to_vec());
+        self.rules.open.insert(rule.clone(), OpenRule { row, n_left, ends });
     }
 
     /// The catalogue did not make a rule, or did not say that it did before the run stopped.
@@ -223,7 +227,27 @@ impl<D: InjectionDoor> Engine<D> {
             && let Some(open) = self.rules.open.remove(rule)
         {
             self.rules.ended.push(open.row);
+            if let Some(ids) = open.ends {
+                self.end_rule(rule, &ids);
+            }
         }
+    }
+
+    /// Ends a rule before its time; its copies are to be deleted from now on.
+    fn end_rule(&mut self, rule: &JobId, ids: &[u64]) {
+        let Some(alive) = self.rules.alive.remove(rule) else {
+            return;
+        };
+        let now = self.clock.now();
+        for id in ids {
+            if let Some(leaving) = self.rules.leaving.remove(&(alive.end, *id)) {
+                self.rules.leaving.insert((alive.end.min(now), *id), leaving);
+            }
+        }
+        let (door, rule) = (self.door.clone(), rule.clone());
+        self.rules
+            .ends
+            .spawn(async move { cancel_patiently(&*door, &[rule]).await });
     }
 
     /// Takes in which copies are gone, and asks for those whose rules have ended.

@@ -196,6 +196,7 @@ fn wanted(ids: std::ops::Range<u64>) -> Wanted {
         measured: false,
         by_rule: false,
         may_keep: 0,
+        is_loop: false,
         lifetime: Duration::from_secs(3600),
         files: ids
             .map(|id| WantedFile {

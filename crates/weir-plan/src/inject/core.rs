@@ -44,7 +44,10 @@ impl RatesCore {
         };
         let in_batches = rates.inject == Inject::Rules;
         let places = places(&rates.links, plan.seed);
-        let state = |(rated, place)| LinkState::new(rated, &rates.phases, rates.cycle, place, in_batches);
+        let state = |(rated, place)| {
+            let link = LinkState::new(rated, &rates.phases, rates.cycle, place, in_batches);
+            if rates.is_loop { link.looping() } else { link }
+        };
         Some(RatesCore {
             workload,
             start: start + rates.start,
@@ -136,7 +139,7 @@ impl RatesCore {
         for (at, link) in self.links.iter_mut().enumerate() {
             let allowed = link.allowance(elapsed);
             let first = link.covered();
-            candidates.extend((first..first + allowed).map(|place| (link.wanted_at(place), at)));
+            candidates.extend((first..first + allowed).map(|place| (link.wanted_at(place, elapsed), at)));
         }
         candidates.sort_unstable();
         candidates

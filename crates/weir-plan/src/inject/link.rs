@@ -40,6 +40,8 @@ pub(super) struct LinkState {
     /// Source files that may be injected; `None` if any may.
     free_files: Option<u64>,
     batches: Option<Batches>,
+    /// Whether all files of the source are injected together, and again when all are free.
+    is_loop: bool,
     pub(super) tally: Tally,
 }
 
@@ -70,8 +72,14 @@ impl LinkState {
             active: 0,
             free_files: None,
             batches,
+            is_loop: false,
             tally: Tally::default(),
         }
+    }
+
+    /// The same with all files of the source together, again and again.
+    pub(super) fn looping(self) -> LinkState {
+        LinkState { is_loop: true, ..self }
     }
 
     fn size(&self) -> u64 {
@@ -114,8 +122,15 @@ impl LinkState {
         self.places(self.curve.bytes_at(reach))
     }
 
-    /// When the curve reaches a place.
-    pub(super) fn wanted_at(&self, place: u64) -> Duration {
+    /// When the curve reaches a place; in a loop files are wanted as soon as they are free.
+    pub(super) fn wanted_at(&self, place: u64, elapsed: Duration) -> Duration {
+        if self.is_loop {
+            return elapsed;
+        }
+        self.reached(place)
+    }
+
+    fn reached(&self, place: u64) -> Duration {
         self.curve
             .reached(self.offset.saturating_add(place.saturating_mul(self.size())))
     }
@@ -136,6 +151,11 @@ impl LinkState {
     pub(super) fn allowance(&mut self, elapsed: Duration) -> u64 {
         if elapsed >= self.end {
             return 0;
+        }
+        if self.is_loop {
+            let all = u64::from(self.rated.source_files);
+            let are_free = self.queued == Bytes::ZERO && self.free_files.is_none_or(|free| free == all);
+            return if are_free { all } else { 0 };
         }
         if !self.is_due(elapsed) {
             return 0;
@@ -167,7 +187,10 @@ impl LinkState {
 
     /// When the curve reaches the next place.
     pub(super) fn next_due(&self) -> Duration {
-        let next = self.wanted_at(self.covered());
+        if self.is_loop {
+            return self.end; // it is looked at once in a cycle
+        }
+        let next = self.reached(self.covered());
         self.batches.as_ref().map_or(next, |batches| batches.holding(next))
     }
 }

@@ -122,6 +122,13 @@ fn time(table: &Section<'_>, key: &str, least: Duration, default: Duration) -> D
     table.checked(key, check).unwrap_or(default)
 }
 
+fn check_lifetime(time: &Duration) -> Result<(), Refusal> {
+    if *time > LIFETIME_LOOP {
+        return Err(Refusal::new("is longer than a month", "write at most \"30 d\""));
+    }
+    Ok(())
+}
+
 /// A time of the run itself, which may last long.
 fn within(table: &Section<'_>, key: &str, least: Duration) -> Option<Duration> {
     table.checked(key, |time: &Duration| {
@@ -184,6 +191,8 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         Inject::Rules if is_elsewhere => (LIFETIME_ELSEWHERE, DELETION_ELSEWHERE),
         _ => (LIFETIME, DELETION),
     };
+    let is_loop = table.or("loop", false);
+    let lifetime = if is_loop { LIFETIME_LOOP } else { lifetime };
     let spec = RatesSpec {
         name,
         activity: activity(table),
@@ -191,12 +200,14 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         sizes,
         inject,
         source_files: table.checked("source_files", |n| check_number(*n)),
-        lifetime: time(table, "lifetime", Duration::ZERO, lifetime),
+        is_loop,
+        lifetime: table.checked("lifetime", check_lifetime).unwrap_or(lifetime),
         deletion,
         cycle: time(table, "cycle", cycle, second),
         start: within(table, "start", Duration::ZERO).unwrap_or_default(),
         length: within(table, "length", second),
     };
+    check_loop(table, &spec);
     if spec.inject == Inject::Rules && (spec.lifetime < second || spec.lifetime.subsec_nanos() != 0) {
         let message = "is no whole number of seconds above zero, as lifetimes of rules are";
         let remedy = "write whole seconds, or inject = \"transfers\"";
@@ -230,6 +241,21 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
     Some(RatesSpec { rates, ..spec })
 }
 
+/// Refuses a loop that has no rules to make, or does not say over how many files.
+fn check_loop(table: &Section<'_>, spec: &RatesSpec) {
+    if !spec.is_loop {
+        return;
+    }
+    if spec.inject == Inject::Transfers {
+        let remedy = "add a table [catalog] to the grid file, or remove it";
+        table.refuse("loop", Refusal::new("is a loop of rules, and none is made", remedy));
+    }
+    if spec.source_files.is_none() {
+        let remedy = "add source_files = the number of files of a rule";
+        table.refuse("loop", Refusal::new("does not say over how many files", remedy));
+    }
+}
+
 /// The first RSE that takes no tokens of the grid's issuer.
 fn with_tokens_of_others<'r>(rates: &'r [RateSpec], grid: &Grid) -> Option<&'r RseName> {
     let mut ends = rates
@@ -246,6 +272,9 @@ const LIFETIME: Duration = Duration::from_secs(20);
 
 /// The same with rules in a catalogue that runs elsewhere: files wait for daemons that pause for a minute or two.
 const LIFETIME_ELSEWHERE: Duration = Duration::from_secs(3600);
+
+/// The same of a rule that ends when its files have come: as long as they take, however large the dataset. Also the longest lifetime of any.
+const LIFETIME_LOOP: Duration = Duration::from_secs(30 * 86_400);
 
 /// Time that a copy may stay at its destination after the end of its rule before it is deleted.
 /// 5 s: a catalogue on the same machine takes 1 s as a rule, and 2.3 s in one of a hundred.

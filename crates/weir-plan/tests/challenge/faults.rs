@@ -174,7 +174,11 @@ fn faults_of_rates() {
     );
     line(
         "modes = [\"pull\"]",
-        "c.toml:13: workload.modes: unknown key; known here: kind, name, activity, rates, table, test, file_size_min, file_size_max, files_min, inject, source_files, lifetime, cycle, start, length",
+        "c.toml:13: workload.modes: unknown key; known here: kind, name, activity, rates, table, test, file_size_min, file_size_max, files_min, inject, source_files, loop, lifetime, cycle, start, length",
+    );
+    line(
+        "loop = true",
+        "c.toml:13: workload.loop: is a loop of rules, and none is made; add a table [catalog] to the grid file, or remove it\nc.toml:13: workload.loop: does not say over how many files; add source_files = the number of files of a rule",
     );
     check(
         &with("kind = \"rates\""),

@@ -88,6 +88,8 @@ pub(super) struct Rule {
     locks: LockCounts,
     /// When its newest lock became OK.
     newest: Timestamp,
+    /// Whether it ends when its files have come.
+    is_loop: bool,
     /// Whether its row has been given.
     is_told: bool,
     /// Until when a transaction holds its rows.
@@ -139,8 +141,8 @@ pub(super) struct Books {
     cancelled: NumberMap<TransferId, usize>,
     /// Of each link of a workload: workload, link, and storage element of the destination.
     pub(super) places: Vec<(usize, usize, usize)>,
-    /// Of each workload, how long its rules last.
-    pub(super) lifetimes: Vec<Duration>,
+    /// Of each workload, how long its rules last, and whether they end when their files have come.
+    pub(super) lifetimes: Vec<(Duration, bool)>,
     pub(super) in_use: Vec<u64>,
     pub(super) n_open: u64,
     n_rules: u64,
@@ -190,7 +192,7 @@ impl Books {
         // As in a real run: the workload above, and what counts within it below.
         let first = (workload as u64) << 48 | self.n_files;
         self.n_files += n_files;
-        let lifetime = self.lifetimes[workload];
+        let (lifetime, is_loop) = self.lifetimes[workload];
         self.rules.insert(Rule {
             number: self.n_rules,
             ask,
@@ -207,6 +209,7 @@ impl Books {
                 ..LockCounts::default()
             },
             newest: now,
+            is_loop,
             is_told: false,
             held_until: now,
             finishing_until: now,
@@ -260,11 +263,9 @@ impl Books {
         Some(key)
     }
 
-    /// The lock of a file is OK.
-    pub(super) fn lock_ok(&mut self, at: Timestamp, key: FileKey) {
-        let Some(rule) = self.rules.get_mut(key.rule) else {
-            return;
-        };
+    /// The lock of a file is OK. Gives the rule if it ends with that.
+    pub(super) fn lock_ok(&mut self, at: Timestamp, key: FileKey) -> Option<Key> {
+        let rule = self.rules.get_mut(key.rule)?;
         let file = &mut rule.files[key.at as usize];
         file.state = State::Ok;
         *rule.locks.of(LockState::Replicating) -= 1;
@@ -293,7 +294,12 @@ impl Books {
             let row = rule_row(rule, &self.places, RuleEnd::Ok, String::new(), rule.newest);
             rule.is_told = true;
             self.told.rules.push(row);
+            if rule.is_loop {
+                rule.life.expires = Some(at.min(rule.ends()));
+                return Some(key.rule);
+            }
         }
+        None
     }
 
     /// A file's request may be submitted again.

@@ -56,8 +56,8 @@ impl Catalog {
             .workloads
             .iter()
             .map(|workload| match workload {
-                weir_plan::Workload::Rates(rates) => rates.lifetime,
-                weir_plan::Workload::Matrix(_) | weir_plan::Workload::Ramp(_) => Duration::ZERO,
+                weir_plan::Workload::Rates(rates) => (rates.lifetime, rates.is_loop),
+                weir_plan::Workload::Matrix(_) | weir_plan::Workload::Ramp(_) => (Duration::ZERO, false),
             })
             .collect();
         catalog

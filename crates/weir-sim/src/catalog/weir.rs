@@ -353,7 +353,11 @@ impl Daemons for Weir {
         let Some(row) = last else { return };
         if row.state == Settled::Finished {
             self.completer_free = self.completer_free.max(at) + COMPLETION;
-            desk.books.lock_ok(self.completer_free, key);
+            let at = self.completer_free;
+            if let Some(rule) = desk.books.lock_ok(at, key) {
+                self.ends.entry(at).or_default().push(rule);
+                desk.agenda.add(at, Task::Evaluate);
+            }
         } else {
             let recoverable = row.failure.as_ref().is_none_or(|failure| failure.retry != Retry::Never);
             Self::failed(at, key, recoverable, desk);

@@ -264,7 +264,12 @@ impl Rucio {
         let Some(file) = desk.books.file_mut(key) else { return };
         let has_come = |row: &crate::row::Row| row.state == Settled::Finished;
         if file.state == State::Ended && file.last.as_deref().is_some_and(has_come) {
-            return desk.books.lock_ok(at, key);
+            let Some(rule) = desk.books.lock_ok(at, key) else {
+                return;
+            };
+            let number = desk.books.rules.get(rule).map_or(0, |rule| rule.number);
+            let n_cleaners = self.cleaners.len() as u64;
+            return self.cleaners[(number % n_cleaners) as usize].take(at, rule);
         }
         file.n_failures += 1;
         if file.n_failures >= ATTEMPTS {
