@@ -202,6 +202,8 @@ GRID = """# ATLAS in the data challenge of 2024: the Tier-0, nine Tier-1s, and 5
 name = "dc24-atlas"
 vo = "atlas"
 
+[catalog]
+
 # Limits that are everybody's; those of the Tier-0 and the Tier-1s are in the challenge file. 200 into and out of a storage
 # element is what FTS ships with.
 [transfer]

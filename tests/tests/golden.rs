@@ -80,6 +80,12 @@ fn hours() {
     is_golden(&here("../challenges/dune-burst.toml"));
 }
 
+/// A loop of rules: each is made when the one before is gone.
+#[test]
+fn loops() {
+    is_golden(&here("../challenges/belle2.toml"));
+}
+
 /// Cells: a run without rates, which ends with the last of them.
 #[test]
 fn steps() {

@@ -1,6 +1,6 @@
 // Policies compared on one plan, `weir-comparison/1`: its types, and the loader. Units as in a report.
 import { integer, isObject, list, listOrNone, maybe, number, object, otherwise, Problems, text, type Check, type Checked } from "./check";
-import { bins, cell, ReportError, step, threshold, totals } from "./report";
+import { bins, cell, chain, ReportError, step, threshold, totals } from "./report";
 
 /** The version of the contract that this page reads. */
 export const COMPARISON = "weir-comparison/1";
@@ -24,6 +24,8 @@ const policy = object({
   /** Rules that the simulated world broke: none in a sound run. */
   violations: listOrNone(text),
   totals,
+  /** Where rules were made. */
+  chain: maybe(chain),
   workloads: listOrNone(workload),
   series: object({ bin_s: number, asked_bps: bins, achieved_bps: bins }),
 });

@@ -187,7 +187,8 @@ const rooms = object({
 });
 
 /** What passed through the catalogue. */
-const chain = object({
+/** What passed through a catalogue. */
+export const chain = object({
   rules: number,
   ok: number,
   incomplete: number,

@@ -12,7 +12,7 @@ use weir_units::duration::format as time;
 use crate::accounting::{Accounting, Figures};
 use crate::advice;
 use crate::chain::{Chain, RuleRow};
-use crate::chain_report::DeletionReport;
+use crate::chain_report::{ChainReport, DeletionReport};
 use crate::evenness::Evenness;
 use crate::report::{
     Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
@@ -239,6 +239,11 @@ impl Measured {
             evenness: evenness.as_ref(),
         };
         threshold::evaluate(asked, &self.figures, &self.spec, &beside)
+    }
+
+    /// What passed through the catalogue; `None` if nothing did.
+    pub fn chain(&self, deletions: Option<DeletionReport>) -> Option<ChainReport> {
+        self.chain.report(deletions)
     }
 
     /// How even the run was; workloads with times of their own change the rate on purpose.

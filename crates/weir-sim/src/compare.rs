@@ -1,6 +1,9 @@
 //! Policies side by side on the same plan, with an estimate of the optimum.
 
+use std::fmt;
+
 use serde::Serialize;
+use weir_measure::chain_report::ChainReport;
 use weir_measure::held::{Cause, LinkUse, SiteUse, StorageUse, held_back};
 use weir_measure::report::{LinkReport, ThresholdReport, Totals, WorkloadReport};
 use weir_plan::Metric;
@@ -9,8 +12,46 @@ use weir_units::BitRate;
 use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::{Policy, imitation_limits};
 use crate::scene::Scene;
-use crate::spec::SimPlan;
+use crate::spec::{CatalogKind, SimPlan};
 use crate::world::{Listeners, Outcome, Probe, run_observed};
+
+/// Who decides in one run of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contender {
+    /// The scheduler.
+    pub policy: Policy,
+    /// The catalogue, where the plan makes rules.
+    pub catalog: Option<CatalogKind>,
+}
+
+impl Contender {
+    /// Those of a plan, in the order of a comparison: every policy, or, where it makes rules, Weir's scheduler and the imitation of FTS, each with
+    /// both catalogues.
+    pub fn all(plan: &SimPlan) -> [Contender; 4] {
+        if !plan.makes_rules() {
+            return Policy::ALL.map(|policy| Contender { policy, catalog: None });
+        }
+        let with = |policy, catalog| Contender {
+            policy,
+            catalog: Some(catalog),
+        };
+        [
+            with(Policy::Weir, CatalogKind::Weir),
+            with(Policy::Fts, CatalogKind::Weir),
+            with(Policy::Weir, CatalogKind::Rucio),
+            with(Policy::Fts, CatalogKind::Rucio),
+        ]
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.catalog {
+            None => write!(f, "{}", self.policy),
+            Some(catalog) => write!(f, "{} + {catalog}", self.policy),
+        }
+    }
+}
 
 /// Every policy on one plan.
 #[derive(Debug, Serialize)]
@@ -37,7 +78,7 @@ pub struct Comparison {
     pub limits: String,
     /// What of the simulated world nobody measured, as its file says.
     pub assumed: Vec<String>,
-    /// The policies, in the order of [`Policy::ALL`].
+    /// The policies, in the order of [`Contender::all`].
     pub policies: Vec<PolicyResult>,
     /// The sites that something is asked into, in the order of the grid.
     pub sites: Vec<SiteResult>,
@@ -46,8 +87,10 @@ pub struct Comparison {
 /// One policy.
 #[derive(Debug, Serialize)]
 pub struct PolicyResult {
-    /// Its name.
+    /// Its name; where the plan makes rules, that of the scheduler and that of the catalogue: `weir + rucio`.
     pub policy: String,
+    /// What passed through the catalogue; `null` where no rule was made.
+    pub chain: Option<ChainReport>,
     /// Achieved ÷ optimum, of all links.
     pub of_optimum: Option<f64>,
     /// Length of the hold; where only steps are asked for, how long they took.
@@ -106,18 +149,21 @@ pub struct SitePolicy {
 }
 
 /// Runs every policy on a plan; `watch` hears of each before it runs, and may give something that shows how far it is.
-pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy) -> Probe) -> Comparison {
+pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Contender) -> Probe) -> Comparison {
     let scene = Scene::new(plan);
     let best = optimum(plan, &scene);
     let mut outcomes = Vec::new();
-    for policy in Policy::ALL {
-        let probe = watch(policy);
+    for contender in Contender::all(plan) {
+        let probe = watch(contender);
+        let mut plan = plan.clone();
+        plan.sim.catalog = contender.catalog.unwrap_or_default();
         let mut listeners = Listeners {
             rows: &mut |_, _| {},
             rules: &mut |_| {},
             ledger: &mut |_| {},
         };
-        outcomes.push((policy, run_observed(plan, policy, &mut listeners, &probe)));
+        let outcome = run_observed(&plan, contender.policy, &mut listeners, &probe);
+        outcomes.push((contender, outcome));
     }
     let totals = &outcomes[0].1.measured.figures.totals;
     Comparison {
@@ -135,7 +181,7 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy) -> Probe) -> Compar
         sites: sites(&scene, &outcomes, best.as_ref()),
         policies: outcomes
             .into_iter()
-            .map(|(policy, outcome)| of_policy(plan, policy, outcome, best.as_ref()))
+            .map(|(contender, outcome)| of_policy(plan, contender, outcome, best.as_ref()))
             .collect(),
     }
 }
@@ -153,7 +199,7 @@ fn limits(plan: &SimPlan, scene: &Scene) -> String {
     )
 }
 
-fn of_policy(plan: &SimPlan, policy: Policy, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
+fn of_policy(plan: &SimPlan, contender: Contender, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
     // Within the simulated world every counter sees the same bytes: there is nothing to compare.
     let asked = plan
         .thresholds
@@ -164,7 +210,8 @@ fn of_policy(plan: &SimPlan, policy: Policy, outcome: Outcome, best: Option<&Opt
     let series = outcome.measured.figures.series.total.clone();
     let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or(0);
     PolicyResult {
-        policy: policy.to_string(),
+        policy: contender.to_string(),
+        chain: outcome.measured.chain(outcome.deletions.clone()),
         of_optimum: best.and_then(|best| share(achieved, best.total.0)),
         hold_s: outcome.measured.spec.windows.hold().as_secs_f64(),
         thresholds,
@@ -184,7 +231,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) -> Vec<SiteResult> {
+fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum>) -> Vec<SiteResult> {
     let mut results = Vec::new();
     for (at, site) in scene.sites.iter().enumerate() {
         let into = |link: &crate::scene::LinkScene| scene.storages[link.destination].site == at;
@@ -196,7 +243,7 @@ fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) 
         let Some(asked) = outcomes.first().and_then(|(_, outcome)| figures(outcome).asked_bps) else {
             continue;
         };
-        let of_policy = |(_, outcome): &(Policy, Outcome)| {
+        let of_policy = |(_, outcome): &(Contender, Outcome)| {
             let site = figures(outcome);
             let achieved = site.achieved_bps.unwrap_or(0);
             let of_optimum = optimum.and_then(|optimum| share(achieved, optimum.0));

@@ -6,8 +6,7 @@ use anyhow::anyhow;
 use serde::Serialize;
 use weir_measure::held::Cause;
 use weir_sim::SimPlan;
-use weir_sim::compare::{Comparison, compare};
-use weir_sim::policies::Policy;
+use weir_sim::compare::{Comparison, Contender, compare};
 
 use super::progress::Watching;
 use crate::cli::SimCompareArguments;
@@ -72,9 +71,10 @@ pub(super) fn run(arguments: &SimCompareArguments, output: &Output) -> Result<Ex
     let plan = super::plan(&arguments.file, &arguments.overrides)?;
     let watching = Watching::begin(plan.phases.end() + plan.phases.drain);
     let mut number = 0;
-    let comparison = compare(&plan, |policy| {
+    let all = Contender::all(&plan).len();
+    let comparison = compare(&plan, |contender| {
         number += 1;
-        watching.next(format!("{policy}, {number} of {}", Policy::ALL.len()))
+        watching.next(format!("{contender}, {number} of {all}"))
     });
     drop(watching);
     let data = Data::of(&comparison, command(arguments, &plan));

@@ -46,11 +46,25 @@ function rows(comparison: Comparison): Row[] {
     { name: "of the optimum", of: (policy, path) => figure(`${path}.of_optimum`, percent(policy.of_optimum)), most: null },
   ];
   if (policies.some((policy) => policy.thresholds.length > 0)) rows.push({ name: "thresholds kept", of: kept, most: null });
+  if (policies.some((policy) => policy.chain !== null)) rows.push(...chains());
   rows.push(
     { name: "transfers that failed", of: (policy, path) => figure(`${path}.totals.failed`, count(policy.totals.failed)), most: null },
     { name: "attempts made again", of: (policy, path) => figure(`${path}.totals.retries`, count(policy.totals.retries)), most: null },
   );
   return rows;
+}
+
+/** What became of rules, and of copies whose rules had ended. */
+function chains(): Row[] {
+  return [
+    { name: "rules that became OK", of: ({ chain }, path) => (chain === null ? NONE : h("span", {}, figure(`${path}.chain.ok`, count(chain.ok)), " of ", figure(`${path}.chain.rules`, count(chain.rules)))), most: null },
+    { name: "rule to OK, 95 % within", of: ({ chain }, path) => within(chain?.rule_to_ok_s?.p95, `${path}.chain.rule_to_ok_s.p95`), most: null },
+    { name: "deletion, 95 % within", of: ({ chain }, path) => within(chain?.deletions?.delay_s?.p95, `${path}.chain.deletions.delay_s.p95`), most: null },
+  ];
+}
+
+function within(seconds: number | undefined, path: string): Child {
+  return seconds === undefined ? NONE : figure(path, duration(seconds));
 }
 
 function kept(policy: Policy): string {

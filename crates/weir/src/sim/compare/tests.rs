@@ -65,6 +65,48 @@ fn the_page_says_who_brings_what_and_why() {
     assert_eq!(data["policies"][0]["policy"], "weir");
 }
 
+/// A plan that makes rules would be compared without its catalogue, or with one of them.
+#[test]
+fn rules_are_compared_with_both_catalogues() {
+    let text_of = RATES
+        .replacen("[grid]\n", "[grid]\ncatalog = {}\n", 1)
+        .replace("cycle = \"20 s\"", "cycle = \"20 s\"\nlifetime = \"2 h\"");
+    let comparison = compared(&text_of);
+    is_readable(&comparison);
+    let names: Vec<&str> = comparison
+        .policies
+        .iter()
+        .map(|policy| policy.policy.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "weir + weir",
+            "fts-imitation + weir",
+            "weir + rucio",
+            "fts-imitation + rucio"
+        ]
+    );
+    let page = text(&comparison).join("\n");
+    for said in [
+        "catalogue                         weir      weir     rucio     rucio",
+        "rule to OK, 95 % within",
+        "copies deleted",
+    ] {
+        assert!(page.contains(said), "{said} is missing in\n{page}");
+    }
+    let to_ok = |at: usize| {
+        comparison.policies[at]
+            .chain
+            .as_ref()
+            .unwrap()
+            .rule_to_ok_s
+            .unwrap()
+            .p50
+    };
+    assert!(to_ok(0) < to_ok(2), "{} {}", to_ok(0), to_ok(2));
+}
+
 /// Steps would be shown as shares of nothing.
 #[test]
 fn steps_are_compared_by_their_time() {

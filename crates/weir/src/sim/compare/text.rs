@@ -1,5 +1,6 @@
 //! A comparison as a page of text, 80 columns wide.
 
+use weir_measure::chain_report::{ChainReport, DeletionReport};
 use weir_measure::held::Cause;
 use weir_measure::report::{WorkloadKind, WorkloadReport};
 use weir_sim::compare::{Comparison, PolicyResult, SiteResult};
@@ -108,6 +109,24 @@ fn duration(seconds: f64) -> String {
     weir_units::duration::format(std::time::Duration::from_secs(seconds.round() as u64))
 }
 
+/// The two lines over a policy's column: `fts-imitation` is cut at the hyphen; of a scheduler and a catalogue each has a line.
+fn heads_of(policy: &str) -> (&str, &str) {
+    match policy.split_once(" + ") {
+        Some((scheduler, catalog)) => (scheduler.split_once('-').map_or(scheduler, |(first, _)| first), catalog),
+        None => policy.split_once('-').unwrap_or(("", policy)),
+    }
+}
+
+/// A time in three digits or so, for a column.
+fn coarse(seconds: f64) -> String {
+    match seconds {
+        ..10.0 => format!("{seconds:.2} s"),
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
 /// What is asked, what the optimum is estimated at, and what stands in the way of more.
 pub(super) fn situation(comparison: &Comparison) -> String {
     let n_sites = comparison.sites.len();
@@ -214,11 +233,17 @@ fn totals(comparison: &Comparison, page: &mut Page) {
     let heads: Vec<(&str, &str)> = comparison
         .policies
         .iter()
-        .map(|policy| policy.policy.split_once('-').unwrap_or(("", &policy.policy)))
+        .map(|policy| heads_of(&policy.policy))
         .chain([("estimated", "optimum")])
         .collect();
-    page.row("", heads.iter().map(|(above, _)| (*above).to_owned()));
-    page.row("", heads.iter().map(|(_, below)| (*below).to_owned()));
+    let has_catalogs = comparison.policies.iter().any(|policy| policy.chain.is_some());
+    let names = if has_catalogs {
+        ["scheduler", "catalogue"]
+    } else {
+        ["", ""]
+    };
+    page.row(names[0], heads.iter().map(|(above, _)| (*above).to_owned()));
+    page.row(names[1], heads.iter().map(|(_, below)| (*below).to_owned()));
     let of = |pick: &dyn Fn(&PolicyResult) -> String| comparison.policies.iter().map(pick).collect::<Vec<_>>();
     let possible = comparison.optimum_bps;
     let brought = of(&|policy| rate(policy.totals.achieved_bps.unwrap_or(0)));
@@ -234,6 +259,9 @@ fn totals(comparison: &Comparison, page: &mut Page) {
     if comparison.policies.iter().any(|policy| !policy.thresholds.is_empty()) {
         page.row("thresholds kept", of(&kept));
     }
+    if has_catalogs {
+        chains(comparison, page);
+    }
     if comparison
         .policies
         .iter()
@@ -242,6 +270,37 @@ fn totals(comparison: &Comparison, page: &mut Page) {
         page.row("transfers that failed", of(&|policy| policy.totals.failed.to_string()));
         page.row("attempts made again", of(&|policy| policy.totals.retries.to_string()));
     }
+}
+
+/// What became of rules, and of copies whose rules had ended.
+fn chains(comparison: &Comparison, page: &mut Page) {
+    let of = |pick: &dyn Fn(&ChainReport) -> Option<String>| {
+        let cell = |policy: &PolicyResult| policy.chain.as_ref().and_then(pick).unwrap_or_else(|| "–".to_owned());
+        comparison.policies.iter().map(cell).collect::<Vec<_>>()
+    };
+    let share = |part: u64, whole: u64| (whole > 0).then(|| percent(Some(part as f64 / whole as f64)));
+    page.row("rules that became OK", of(&|chain| share(chain.ok, chain.rules)));
+    page.row(
+        "rule to OK, 95 % within",
+        of(&|chain| Some(coarse(chain.rule_to_ok_s.as_ref()?.p95))),
+    );
+    let deletions = |pick: &dyn Fn(&DeletionReport) -> Option<String>| of(&|chain| pick(chain.deletions.as_ref()?));
+    page.row("copies deleted", deletions(&|found| share(found.done, found.due)));
+    page.row(
+        "deletion, 95 % within",
+        deletions(&|found| Some(coarse(found.delay_s.as_ref()?.p95))),
+    );
+    if comparison.policies.iter().any(|policy| repeated(policy) > 0) {
+        page.row(
+            "deletions of what was gone",
+            comparison.policies.iter().map(|policy| repeated(policy).to_string()),
+        );
+    }
+}
+
+fn repeated(policy: &PolicyResult) -> u64 {
+    let deletions = policy.chain.as_ref().and_then(|chain| chain.deletions.as_ref());
+    deletions.and_then(|found| found.repeated).unwrap_or(0)
 }
 
 fn kept(policy: &PolicyResult) -> String {
