@@ -142,6 +142,8 @@ pub(super) struct Weir {
     ends: BTreeMap<Timestamp, Vec<Key>>,
     evaluator_free: Timestamp,
     completer_free: Timestamp,
+    /// Requests that the evaluator is making, and when each is there.
+    made: VecDeque<(Timestamp, FileKey)>,
     due: Due,
     submitter_free: Timestamp,
     is_submitting: bool,
@@ -156,6 +158,7 @@ impl Weir {
             ends: BTreeMap::new(),
             evaluator_free: Timestamp(0),
             completer_free: Timestamp(0),
+            made: VecDeque::new(),
             due: Due::new(plan, scene),
             submitter_free: Timestamp(0),
             is_submitting: false,
@@ -188,15 +191,25 @@ impl Weir {
             if let Some(file) = desk.books.file_mut(key) {
                 file.requested = done;
             }
-            self.due.push(desk, key);
+            self.made.push_back((done, key));
         }
+        desk.agenda.add(done, Task::Made(rule));
         if to < n_files {
             self.evaluations.push_back((rule, to));
         }
         if !self.evaluations.is_empty() {
             desk.agenda.add(done, Task::Evaluate);
         }
-        self.wake_submitter(done, desk);
+    }
+
+    /// The requests of a part are there.
+    fn made(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+        while self.made.front().is_some_and(|(made, _)| *made <= at) {
+            if let Some((_, key)) = self.made.pop_front() {
+                self.due.push(desk, key);
+            }
+        }
+        self.wake_submitter(at, desk);
     }
 
     fn release(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
@@ -372,7 +385,8 @@ impl Daemons for Weir {
             Task::Again(file) => self.again(at, file, desk),
             Task::Repair => self.repair(at, desk),
             Task::Reap(storage) => self.reap(at, storage as usize, desk, around),
-            Task::Made(_) | Task::Throttle | Task::Poll(_) | Task::Finish(_) | Task::Clean(_) => {}
+            Task::Made(_) => self.made(at, desk),
+            Task::Throttle | Task::Poll(_) | Task::Finish(_) | Task::Clean(_) => {}
         }
     }
 }
