@@ -41,7 +41,7 @@ impl Rows {
 pub struct Files<'w> {
     /// The contents of `transfers.csv`: rows in the order of ends.
     pub transfers: &'w mut dyn Write,
-    /// The contents of `rules.csv`.
+    /// The contents of `rules.csv`: every rule, unless no rows are written.
     pub rules: &'w mut dyn Write,
     /// The contents of `ledger.csv`.
     pub ledger: &'w mut dyn Write,
@@ -69,7 +69,8 @@ pub fn run_into(plan: &SimPlan, policy: Policy, which: Rows, files: Files<'_>, p
             }
         },
         rules: &mut |row| {
-            if rules_error.is_ok() && which == Rows::All {
+            // Rules are few beside their files.
+            if rules_error.is_ok() && which != Rows::None {
                 rules_error = chain::write(rules, &spec, row);
             }
         },
