@@ -52,13 +52,17 @@ struct Ran {
 }
 
 fn simulate(plan: &SimPlan) -> Ran {
+    simulate_under(plan, Policy::Weir)
+}
+
+fn simulate_under(plan: &SimPlan, policy: Policy) -> Ran {
     let (mut rows, mut rules) = (Vec::new(), Vec::new());
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(row.clone()),
         rules: &mut |row| rules.push(row.clone()),
         ledger: &mut |_| {},
     };
-    let outcome = run(plan, Policy::Weir, &mut listeners);
+    let outcome = run(plan, policy, &mut listeners);
     let violations = outcome.checks.violations();
     assert!(violations.is_empty(), "{violations:?}");
     Ran { outcome, rows, rules }
@@ -218,4 +222,25 @@ fn a_chunk_that_outlasts_the_window_is_deleted_twice() {
     let deletions = weir.outcome.deletions.unwrap();
     assert_eq!(deletions.repeated, None, "{deletions:?}");
     assert!(deletions.done > 50, "{deletions:?}");
+}
+
+/// A file that was stuck would stay so, though its cause is gone and its rule lasts.
+#[test]
+fn stuck_rules_are_repaired_half_an_hour_later() {
+    for catalog in ["weir", "rucio"] {
+        // Nothing moves at B for so long that four attempts fail.
+        let outage = "outages = [{ at = \"20 m\", length = \"100 m\" }]\n";
+        let tables = format!("[[sim.rse]]\nrse = \"B\"\n{outage}[sim.rucio]\ninjection_interval = \"1 m\"\n");
+        let text = plan(&format!("catalog = \"{catalog}\""), &tables).resolved.clone();
+        let text = text.replace("lifetime = \"10m\"", "lifetime = \"5h\"");
+        assert!(text.contains("lifetime = \"5h\""), "{text}");
+        let challenge = Challenge::parse(&text, "by-hand.toml".as_ref()).unwrap();
+        let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
+        // Weir's scheduler would leave a storage alone of which all fails.
+        let ran = simulate_under(&plan, Policy::Fixed);
+        is_complete(&ran);
+        let stuck = ran.rows.iter().filter(|row| row.attempts > 4).count();
+        assert!(stuck > 0, "{catalog}: no file was stuck");
+        assert_eq!(ran.ok(), ran.rules.len(), "{catalog}");
+    }
 }

@@ -148,6 +148,8 @@ pub(super) struct Weir {
     submitter_free: Timestamp,
     is_submitting: bool,
     n_refusals: u32,
+    /// Whether it will be looked for rules that are stuck.
+    is_repairing: bool,
     reapers: Vec<Reaper>,
 }
 
@@ -163,6 +165,7 @@ impl Weir {
             submitter_free: Timestamp(0),
             is_submitting: false,
             n_refusals: 0,
+            is_repairing: false,
             reapers: scene.storages.iter().map(|_| Reaper::default()).collect(),
         }
     }
@@ -286,14 +289,16 @@ impl Weir {
     }
 
     /// A request failed: it is submitted again, or its file is stuck until the rule is repaired.
-    fn failed(at: Timestamp, key: FileKey, recoverable: bool, desk: &mut Desk<'_>) {
+    fn failed(&mut self, at: Timestamp, key: FileKey, recoverable: bool, desk: &mut Desk<'_>) {
         let Some(file) = desk.books.file_mut(key) else { return };
         file.n_failures += 1;
         match retry::after_failure(file.n_failures, recoverable, false) {
             Next::Again(pause) => desk.agenda.add(at + pause, Task::Again(key)),
             Next::Stuck => {
                 desk.books.stuck(at, key);
-                desk.agenda.add(at + REPAIR_AFTER, Task::Repair);
+                if !std::mem::replace(&mut self.is_repairing, true) {
+                    desk.agenda.add(at + REPAIR_AFTER, Task::Repair);
+                }
             }
         }
     }
@@ -317,6 +322,11 @@ impl Weir {
             for file in desk.books.repair(rule) {
                 self.again(at, file, desk);
             }
+        }
+        let next = desk.books.rules.iter().filter_map(|(_, rule)| rule.stuck_since).min();
+        self.is_repairing = next.is_some();
+        if let Some(since) = next {
+            desk.agenda.add(since + REPAIR_AFTER, Task::Repair);
         }
     }
 
@@ -373,7 +383,7 @@ impl Daemons for Weir {
             }
         } else {
             let recoverable = row.failure.as_ref().is_none_or(|failure| failure.retry != Retry::Never);
-            Self::failed(at, key, recoverable, desk);
+            self.failed(at, key, recoverable, desk);
         }
         self.wake_submitter(at, desk);
     }
