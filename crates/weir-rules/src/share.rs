@@ -39,7 +39,7 @@ mod tests {
                 own[stream] += room(own[stream], own.iter().sum(), most).min(wish);
                 prop_assert!(own.iter().sum::<u64>() <= most);
             }
-            // Whoever has nothing gets something unless all is taken.
+            // A stream that has nothing gets something unless all is taken.
             let all: u64 = own.iter().sum();
             prop_assert!(room(0, all, most) > 0 || all == most);
         }

@@ -79,12 +79,18 @@ fn due_beside(
     full: &BTreeSet<Stream>,
 ) -> Result<Vec<Due>, StoreError> {
     let mut values = values![now, limit as u64].to_vec();
-    let beside = |(rse, activity): &Stream| {
+    let pair = |(rse, activity): &Stream| {
         let at = values.len() + 1;
         values.extend(values![rse.0, activity.as_str()]);
-        format!(" AND NOT (q.rse_id = ${at} AND q.activity = ${})", at + 1)
+        format!("(CAST(${at} AS BIGINT), ${})", at + 1)
     };
-    let beside = full.iter().map(beside).collect::<String>();
+    // One list: a chain of conditions would be as deep as the streams are many, and SQLite takes 1,000.
+    let pairs = full.iter().map(pair).collect::<Vec<_>>().join(", ");
+    let beside = if pairs.is_empty() {
+        String::new()
+    } else {
+        format!(" AND (q.rse_id, q.activity) NOT IN (VALUES {pairs})")
+    };
     let text = format!(
         "SELECT {COLUMNS} FROM requests q WHERE q.state = 'Q' AND q.not_before <= $1 AND NOT q.cancel{beside} AND {IS_WANTED}
          ORDER BY q.priority DESC, q.request_id LIMIT $2"
@@ -100,6 +106,9 @@ pub fn next(session: &mut dyn Session, now: Millis, limit: usize, most: u64) -> 
     let limit = usize::try_from(most.saturating_sub(all))
         .unwrap_or(usize::MAX)
         .min(limit);
+    if limit == 0 {
+        return Ok((Vec::new(), false));
+    }
     let is_full = |(stream, own): (&Stream, &u64)| (share::room(*own, all, most) == 0).then(|| stream.clone());
     let mut full = out.iter().filter_map(is_full).collect::<BTreeSet<_>>();
     let (mut taken, mut known) = (Vec::new(), BTreeSet::new());
@@ -124,7 +133,7 @@ pub fn next(session: &mut dyn Session, now: Millis, limit: usize, most: u64) -> 
         // Others may stand behind those of a stream that is full now.
         if full.len() == n_full || n_due < limit {
             taken.truncate(limit);
-            return Ok((taken, n_due == limit && limit > 0));
+            return Ok((taken, n_due == limit));
         }
     }
 }

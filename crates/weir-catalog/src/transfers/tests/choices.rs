@@ -2,12 +2,15 @@
 
 use weir_service::time;
 
+use crate::requests::outgoing;
+
 use super::*;
 
 on_both!(MIGRATIONS;
     a_failed_source_is_followed_by_another
     a_full_destination_gets_nothing
     a_large_rule_leaves_room_to_others
+    many_full_streams_hold_no_other_back
     a_file_without_a_direct_link_hops_and_leaves_nothing
     sources_of_transfers_are_not_deleted
 );
@@ -68,7 +71,7 @@ async fn a_full_destination_gets_nothing(database: Database) {
 }
 
 async fn a_large_rule_leaves_room_to_others(database: Database) {
-    // Wrong: whoever asked first has all that the transfer service takes, and what moves slowly holds everything else up.
+    // Wrong: the first rule has all that the transfer service takes, and its slow files hold every other rule up.
     let (service, url, _server) = serve();
     let [.., b] = with_rule(&database, 30).await;
     let mut transfers = submitter(&database, &url);
@@ -92,6 +95,25 @@ async fn a_large_rule_leaves_room_to_others(database: Database) {
             .count()
             <= 10
     );
+}
+
+async fn many_full_streams_hold_no_other_back(database: Database) {
+    // Wrong: the statement that passes over full streams grows beyond the depth that SQLite takes, and nothing is submitted any more.
+    const STREAMS: u64 = 1_500;
+    let [_, a, _] = with_rule(&database, 1).await;
+    let fill = move |session: &mut dyn Session| {
+        let text = "INSERT INTO requests (did_id, rse_id, state, n_failures, cancel, not_before, attempt, activity, priority, account, created,
+            updated) VALUES ($1, $2, 'S', 0, $3, 0, 1, $4, 3, 'alice', 0, 0)";
+        let row = |n: u64| values![1_000_000 + n, a.0, false, format!("activity {n}").as_str()].to_vec();
+        let rows = (0..STREAMS).map(row).collect::<Vec<_>>();
+        session.execute_many(text, &rows)
+    };
+    done(&database, fill).await;
+    let next = |session: &mut dyn Session| outgoing::next(session, time::now(), 10, STREAMS + 1);
+    let (due, _) = database.read(next).await.unwrap();
+    assert_eq!(due.len(), 1, "one more may go out, and it is of a stream that has none");
+    let full = |session: &mut dyn Session| outgoing::next(session, time::now(), 10, STREAMS);
+    assert_eq!(database.read(full).await.unwrap(), (Vec::new(), false));
 }
 
 async fn a_file_without_a_direct_link_hops_and_leaves_nothing(database: Database) {
