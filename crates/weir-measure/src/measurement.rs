@@ -241,7 +241,7 @@ impl Measured {
         threshold::evaluate(asked, &self.figures, &self.spec, &beside)
     }
 
-    /// What passed through the catalogue; `None` if nothing did.
+    /// The part `chain` of the report; `None` if no rule was made.
     pub fn chain(&self, deletions: Option<DeletionReport>) -> Option<ChainReport> {
         self.chain.report(deletions)
     }

@@ -26,7 +26,7 @@ pub struct Beside<'a> {
     pub crosschecks: &'a [CrossCheck],
     /// What passed through the catalogue.
     pub chain: &'a Chain,
-    /// What the catalogue deleted of the copies that rules had asked for.
+    /// The catalogue's deletions of copies that rules had asked for.
     pub deletions: Option<&'a DeletionReport>,
     /// How even the hold was.
     pub evenness: Option<&'a Evenness>,

@@ -15,7 +15,7 @@ use crate::scene::Scene;
 use crate::spec::{CatalogKind, SimPlan};
 use crate::world::{Listeners, Outcome, Probe, run_observed};
 
-/// Who decides in one run of a comparison.
+/// Scheduler and catalogue of one run of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contender {
     /// The scheduler.
@@ -89,7 +89,7 @@ pub struct Comparison {
 pub struct PolicyResult {
     /// Its name; where the plan makes rules, that of the scheduler and that of the catalogue: `weir + rucio`.
     pub policy: String,
-    /// What passed through the catalogue; `null` where no rule was made.
+    /// The part `chain` of a report; `null` where no rule was made.
     pub chain: Option<ChainReport>,
     /// Achieved ÷ optimum, of all links.
     pub of_optimum: Option<f64>,

@@ -1,4 +1,4 @@
-//! Rules, their files, and the copies that are to be deleted: what both catalogues write down.
+//! Rules, their files, and the copies that are to be deleted: the books of both catalogues.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::scene::Scene;
 use crate::slab::{Key, Slab};
 use crate::want::Want;
 
-/// What has become known since somebody looked.
+/// Ends of files and rules since the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// Files that came through, or did not.
@@ -124,7 +124,7 @@ pub(super) struct Copy {
     pub(super) due: Timestamp,
 }
 
-/// What a rule leaves behind when it is gone.
+/// Copies and transfers of a rule that is gone.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) copies: Vec<Copy>,
@@ -142,7 +142,7 @@ pub(super) struct Books {
     /// Of each link of a workload: workload, link, and storage element of the destination.
     pub(super) places: Vec<(usize, usize, usize)>,
     /// Of each workload, how long its rules last, and whether they end when their files have come.
-    pub(super) lifetimes: Vec<(Duration, bool)>,
+    lifetimes: Vec<(Duration, bool)>,
     pub(super) in_use: Vec<u64>,
     pub(super) n_open: u64,
     n_rules: u64,
@@ -156,14 +156,14 @@ fn since(at: Timestamp) -> Duration {
 }
 
 impl Books {
-    pub(super) fn new(scene: &Scene) -> Self {
+    pub(super) fn new(scene: &Scene, lifetimes: Vec<(Duration, bool)>) -> Self {
         let place = |ask: &crate::scene::Ask| (ask.workload, ask.link, scene.links[ask.link].destination);
         Self {
             rules: Slab::default(),
             by_transfer: NumberMap::default(),
             cancelled: NumberMap::default(),
             places: scene.asks.iter().map(place).collect(),
-            lifetimes: Vec::new(),
+            lifetimes,
             in_use: vec![0; scene.asks.len()],
             n_open: 0,
             n_rules: 0,
@@ -288,7 +288,6 @@ impl Books {
             row.stages = Some(stages);
             self.told.rows.push(row);
         }
-        // What it was is in its row now.
         file.last = None;
         if rule.state() == RuleState::Ok {
             let row = rule_row(rule, &self.places, RuleEnd::Ok, String::new(), rule.newest);
@@ -389,7 +388,7 @@ impl Books {
         self.in_use[copy.ask] -= 1;
     }
 
-    /// The run is over: what has not come failed of this.
+    /// Ends the run: files that have not come failed of this.
     pub(super) fn withdraw(&mut self, now: Timestamp, failure: &Failure) {
         self.by_transfer.clear();
         let open: Vec<Key> = self.rules.iter().map(|(key, _)| key).collect();
@@ -417,7 +416,7 @@ impl Books {
     }
 }
 
-/// What a file failed of whose rule ended before it had come.
+/// The failure of a file whose rule ended before it had come.
 fn not_come(lifetime: &str, file: &File) -> Failure {
     let known = match file.state {
         State::Queued => "the catalogue had not submitted it",

@@ -1,4 +1,4 @@
-//! What the daemons of both catalogues are given, and what they order.
+//! The interface between the daemons of a catalogue and the run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::slab::Key;
 use crate::spec::Interval;
 use crate::want::Want;
 
-/// What the run is to do.
+/// An order to the run.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Submit a job: files of one link of a workload. The catalogue is told their numbers by [`super::Catalog::submitted`].
@@ -52,16 +52,17 @@ impl Around<'_> {
 /// The daemons of a catalogue.
 pub(super) trait Daemons {
     /// A rule was asked for.
-    fn asked(&mut self, at: Timestamp, rule: Key, desk: &mut Desk<'_>);
+    fn asked(&mut self, at: Timestamp, rule: Key, desk: &mut Desk);
     /// The transfer service has ended a transfer.
-    fn ended(&mut self, at: Timestamp, file: FileKey, desk: &mut Desk<'_>);
+    fn ended(&mut self, at: Timestamp, file: FileKey, desk: &mut Desk);
     /// A task is due.
-    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk<'_>, around: &Around<'_>);
+    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>);
 }
 
-/// What daemons work with.
-pub(super) struct Desk<'d> {
-    pub(super) books: &'d mut Books,
-    pub(super) agenda: &'d mut Agenda,
-    pub(super) orders: &'d mut Vec<Order>,
+/// The state that all daemons of a catalogue share.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) books: Books,
+    pub(super) agenda: Agenda,
+    pub(super) orders: Vec<Order>,
 }

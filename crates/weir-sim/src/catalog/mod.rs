@@ -1,4 +1,4 @@
-//! The catalogue of a simulated run: what stands between injectors that ask for rules and the transfer service that moves files.
+//! The catalogue of a simulated run: it stands between injectors that ask for rules and the transfer service that moves files.
 //!
 //! Weir's catalogue decides by [`weir_rules`], the core of the real one; beside it stands a model of Rucio's daemons. Both are pure: they are told
 //! what happens, and give [`Order`]s; the run carries these out. A catalogue keeps its own agenda with its own times, so that a tick of the world,
@@ -13,6 +13,7 @@ mod weir;
 use std::time::Duration;
 
 use weir_measure::chain::Deletions;
+use weir_plan::Workload;
 use weir_units::Timestamp;
 use weir_world::TransferId;
 
@@ -31,10 +32,8 @@ pub(crate) use desk::{Around, Order};
 
 /// The catalogue; see the module.
 pub(crate) struct Catalog {
-    books: Books,
+    desk: Desk,
     daemons: Box<dyn Daemons>,
-    agenda: Agenda,
-    orders: Vec<Order>,
     is_over: bool,
 }
 
@@ -45,53 +44,38 @@ impl Catalog {
             CatalogKind::Weir => Box::new(Weir::new(plan, scene)),
             CatalogKind::Rucio => Box::new(Rucio::new(&plan.sim.rucio, scene, plan.seed)),
         };
-        let mut catalog = Self {
-            books: Books::new(scene),
-            daemons,
-            agenda: Agenda::default(),
-            orders: Vec::new(),
-            is_over: false,
+        let lifetime = |workload: &Workload| match workload {
+            Workload::Rates(rates) => (rates.lifetime, rates.is_loop),
+            Workload::Matrix(_) | Workload::Ramp(_) => (Duration::ZERO, false),
         };
-        catalog.books.lifetimes = plan
-            .workloads
-            .iter()
-            .map(|workload| match workload {
-                weir_plan::Workload::Rates(rates) => (rates.lifetime, rates.is_loop),
-                weir_plan::Workload::Matrix(_) | weir_plan::Workload::Ramp(_) => (Duration::ZERO, false),
-            })
-            .collect();
-        catalog
+        let lifetimes = plan.workloads.iter().map(lifetime).collect();
+        Self {
+            desk: Desk {
+                books: Books::new(scene, lifetimes),
+                agenda: Agenda::default(),
+                orders: Vec::new(),
+            },
+            daemons,
+            is_over: false,
+        }
     }
 
     /// Asks for a rule over these files of a link of a workload.
     pub(crate) fn ask(&mut self, now: Timestamp, ask: usize, wants: &[Want]) {
-        let rule = self.books.add(now, ask, wants);
-        let Self {
-            books,
-            daemons,
-            agenda,
-            orders,
-            ..
-        } = self;
-        daemons.asked(now, rule, &mut Desk { books, agenda, orders });
+        let rule = self.desk.books.add(now, ask, wants);
+        self.daemons.asked(now, rule, &mut self.desk);
     }
 
     /// The transfer service took a file of an [`Order::Submit`].
     pub(crate) fn submitted(&mut self, now: Timestamp, file: FileKey, transfer: TransferId) {
-        self.books.submitted(now, file, transfer);
+        self.desk.books.submitted(now, file, transfer);
     }
 
     /// A transfer has ended.
     pub(crate) fn ended(&mut self, now: Timestamp, row: &Row) {
-        let Some(file) = self.books.ended(row) else { return };
-        let Self {
-            books,
-            daemons,
-            agenda,
-            orders,
-            ..
-        } = self;
-        daemons.ended(now, file, &mut Desk { books, agenda, orders });
+        if let Some(file) = self.desk.books.ended(row) {
+            self.daemons.ended(now, file, &mut self.desk);
+        }
     }
 
     /// Does what is due.
@@ -99,65 +83,49 @@ impl Catalog {
         if self.is_over {
             return;
         }
-        let Self {
-            books,
-            daemons,
-            agenda,
-            orders,
-            ..
-        } = self;
-        while let Some((at, task)) = agenda.take(now) {
-            daemons.turn(
-                at,
-                task,
-                &mut Desk {
-                    books: &mut *books,
-                    agenda: &mut *agenda,
-                    orders: &mut *orders,
-                },
-                around,
-            );
+        while let Some((at, task)) = self.desk.agenda.take(now) {
+            self.daemons.turn(at, task, &mut self.desk, around);
         }
     }
 
     /// When something is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        self.agenda.next().filter(|_| !self.is_over)
+        self.desk.agenda.next().filter(|_| !self.is_over)
     }
 
     /// Takes the orders.
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {
-        std::mem::take(&mut self.orders)
+        std::mem::take(&mut self.desk.orders)
     }
 
-    /// Takes what has become known.
+    /// Takes the ends that have become known.
     pub(crate) fn take_told(&mut self) -> Told {
-        std::mem::take(&mut self.books.told)
+        std::mem::take(&mut self.desk.books.told)
     }
 
     /// Files of a link of a workload that take part: on their way, or there and not deleted.
     pub(crate) fn in_use(&self, ask: usize) -> u64 {
-        self.books.in_use[ask]
+        self.desk.books.in_use[ask]
     }
 
     /// Files that have not come, and whose rules have not ended.
     pub(crate) fn n_open(&self) -> u64 {
-        self.books.n_open
+        self.desk.books.n_open
     }
 
-    /// The run is over: what has not come failed of this, and nothing more is done.
+    /// Ends the run: files that have not come failed of this, and nothing more is done.
     pub(crate) fn withdraw(&mut self, now: Timestamp, failure: &weir_world::Failure) {
         self.is_over = true;
-        self.books.withdraw(now, failure);
+        self.desk.books.withdraw(now, failure);
     }
 
-    /// What became of deletions.
+    /// The account of deletions.
     pub(crate) fn deletions(&self) -> &Deletions {
-        &self.books.deletions
+        &self.desk.books.deletions
     }
 
     /// Files that have not come, and that the transfer service does not have.
     pub(crate) fn n_held(&self) -> u64 {
-        self.books.n_held()
+        self.desk.books.n_held()
     }
 }

@@ -91,7 +91,7 @@ impl Due {
         }
     }
 
-    fn push(&mut self, desk: &Desk<'_>, key: FileKey) {
+    fn push(&mut self, desk: &Desk, key: FileKey) {
         let Some(rule) = desk.books.rules.get(key.rule) else {
             return;
         };
@@ -177,7 +177,7 @@ impl Weir {
     }
 
     /// Makes a part of the locks of the rule that waits longest, and releases rules that have ended.
-    fn evaluate(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    fn evaluate(&mut self, at: Timestamp, desk: &mut Desk) {
         while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= at) {
             for rule in entry.remove() {
                 self.release(at, rule, desk);
@@ -206,7 +206,7 @@ impl Weir {
     }
 
     /// The requests of a part are there.
-    fn made(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    fn made(&mut self, at: Timestamp, desk: &mut Desk) {
         while self.made.front().is_some_and(|(made, _)| *made <= at) {
             if let Some((_, key)) = self.made.pop_front() {
                 self.due.push(desk, key);
@@ -215,7 +215,7 @@ impl Weir {
         self.wake_submitter(at, desk);
     }
 
-    fn release(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+    fn release(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
         let Some(rule) = desk.books.rules.get(key) else { return };
         debug_assert!(rule.life.is_over(at), "a rule is released before its end");
         let (ask, n_files, destination) = (rule.ask, rule.files.len(), desk.books.places[rule.ask].2);
@@ -233,7 +233,7 @@ impl Weir {
         }
     }
 
-    fn wake_submitter(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    fn wake_submitter(&mut self, at: Timestamp, desk: &mut Desk) {
         if !self.is_submitting && self.due.has_one() {
             self.is_submitting = true;
             desk.agenda.add(at.max(self.submitter_free), Task::Submit(0));
@@ -241,7 +241,7 @@ impl Weir {
     }
 
     /// Hands requests over to the transfer service, those first that wait longest. Requests that no rule wants any more are passed over.
-    fn submit(&mut self, at: Timestamp, desk: &mut Desk<'_>, around: &Around<'_>) {
+    fn submit(&mut self, at: Timestamp, desk: &mut Desk, around: &Around<'_>) {
         self.is_submitting = false;
         if around.is_away(at) {
             self.n_refusals += 1;
@@ -289,7 +289,7 @@ impl Weir {
     }
 
     /// A request failed: it is submitted again, or its file is stuck until the rule is repaired.
-    fn failed(&mut self, at: Timestamp, key: FileKey, recoverable: bool, desk: &mut Desk<'_>) {
+    fn failed(&mut self, at: Timestamp, key: FileKey, recoverable: bool, desk: &mut Desk) {
         let Some(file) = desk.books.file_mut(key) else { return };
         file.n_failures += 1;
         match retry::after_failure(file.n_failures, recoverable, false) {
@@ -303,13 +303,13 @@ impl Weir {
         }
     }
 
-    fn again(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
+    fn again(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk) {
         desk.books.queue_again(key);
         self.due.push(desk, key);
         self.wake_submitter(at, desk);
     }
 
-    fn repair(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    fn repair(&mut self, at: Timestamp, desk: &mut Desk) {
         let is_due = |rule: &super::books::Rule| rule.stuck_since.is_some_and(|since| since + REPAIR_AFTER <= at);
         let due: Vec<Key> = desk
             .books
@@ -331,7 +331,7 @@ impl Weir {
     }
 
     /// Deletes a chunk at one storage element, each with a worker of its own.
-    fn reap(&mut self, at: Timestamp, storage: usize, desk: &mut Desk<'_>, around: &Around<'_>) {
+    fn reap(&mut self, at: Timestamp, storage: usize, desk: &mut Desk, around: &Around<'_>) {
         let reaper = &mut self.reapers[storage];
         for copy in reaper.chunk.drain(..) {
             desk.books.deleted(at, &copy);
@@ -356,7 +356,7 @@ impl Weir {
 }
 
 impl Daemons for Weir {
-    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
         let Some(rule) = desk.books.rules.get_mut(key) else {
             return;
         };
@@ -368,7 +368,7 @@ impl Daemons for Weir {
         desk.agenda.add(at.max(self.evaluator_free), Task::Evaluate);
     }
 
-    fn ended(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
+    fn ended(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk) {
         if let Some(rule) = desk.books.rules.get(key.rule) {
             self.due.returned(rule.ask, 1);
         }
@@ -388,7 +388,7 @@ impl Daemons for Weir {
         self.wake_submitter(at, desk);
     }
 
-    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk<'_>, around: &Around<'_>) {
+    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>) {
         match task {
             Task::Evaluate => self.evaluate(at, desk),
             Task::Submit(_) => self.submit(at, desk, around),

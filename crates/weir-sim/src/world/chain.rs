@@ -130,13 +130,13 @@ impl Chain {
         self.catalog.withdraw(now, failure);
     }
 
-    /// Takes what has become known: files, and rules.
+    /// Takes the ends that have become known: files, and rules.
     pub(super) fn take_told(&mut self) -> (Vec<Row>, Vec<RuleRow>) {
         let Told { rows, rules } = self.catalog.take_told();
         (rows, rules)
     }
 
-    /// What became of deletions.
+    /// The account of deletions; `None` if none was due.
     pub(super) fn deletions(&self) -> Option<DeletionReport> {
         self.catalog.deletions().report()
     }

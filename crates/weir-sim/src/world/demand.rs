@@ -200,7 +200,7 @@ impl<'s> Traffic<'s> {
         (rows, rules)
     }
 
-    /// What became of the deletions that the catalogue owed.
+    /// The account of deletions; `None` if none was due.
     pub(crate) fn deletions(&self) -> Option<DeletionReport> {
         self.chain.as_ref()?.deletions()
     }

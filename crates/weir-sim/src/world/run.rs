@@ -37,7 +37,7 @@ pub struct Outcome {
     pub scene: Scene,
     /// What watched from outside.
     pub checks: Checks,
-    /// What became of the deletions that the catalogue owed.
+    /// The account of deletions; `None` if none was due.
     pub deletions: Option<DeletionReport>,
     /// Files that were injected.
     pub injected: u64,

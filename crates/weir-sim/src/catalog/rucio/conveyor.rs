@@ -54,7 +54,7 @@ pub(super) struct Finisher {
 
 impl Rucio {
     /// The requests of a rule are there.
-    pub(super) fn made(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+    pub(super) fn made(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
         let Some(rule) = desk.books.rules.get_mut(key) else {
             return;
         };
@@ -72,7 +72,7 @@ impl Rucio {
     }
 
     /// Lets requests out into destinations that have few.
-    pub(super) fn throttle(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    pub(super) fn throttle(&mut self, at: Timestamp, desk: &mut Desk) {
         let most = self.model.throttler_max.unwrap_or(u32::MAX);
         for (held, out) in self.held.iter_mut().zip(&mut self.out) {
             if u64::from(*out) * 100 >= u64::from(most) * THROTTLE_BELOW {
@@ -91,7 +91,7 @@ impl Rucio {
     }
 
     /// A request is no longer out.
-    fn back(&mut self, key: FileKey, desk: &Desk<'_>) {
+    fn back(&mut self, key: FileKey, desk: &Desk) {
         if self.model.throttler_max.is_some()
             && let Some(rule) = desk.books.rules.get(key.rule)
         {
@@ -101,7 +101,7 @@ impl Rucio {
     }
 
     /// A thread of the submitter: its job is submitted, and the next one begins.
-    pub(super) fn submit(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
+    pub(super) fn submit(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
         let job = std::mem::take(&mut self.submitters[thread as usize].job);
         self.hand_over(at, &job, desk);
         if self.submitters[thread as usize].jobs.is_empty() {
@@ -134,7 +134,7 @@ impl Rucio {
     }
 
     /// The transfer service has taken a job.
-    fn hand_over(&mut self, at: Timestamp, job: &[FileKey], desk: &mut Desk<'_>) {
+    fn hand_over(&mut self, at: Timestamp, job: &[FileKey], desk: &mut Desk) {
         let files: Vec<FileKey> = job
             .iter()
             .copied()
@@ -152,7 +152,7 @@ impl Rucio {
     }
 
     /// A thread of the submitter takes the oldest requests, and puts those of one rule together.
-    fn fetch(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+    fn fetch(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
         let bulk = self.model.submitter_bulk as usize;
         let mut groups: BTreeMap<Key, Vec<FileKey>> = BTreeMap::new();
         let mut taken = 0;
@@ -180,7 +180,7 @@ impl Rucio {
     }
 
     /// A thread of the poller: what it found is written down, and it asks again.
-    pub(super) fn poll(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
+    pub(super) fn poll(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
         let mut found = std::mem::take(&mut self.pollers[thread as usize].found);
         for key in found.drain(..) {
             self.ended_as_known(key, desk);
@@ -225,7 +225,7 @@ impl Rucio {
     }
 
     /// The catalogue knows that a request has ended.
-    fn ended_as_known(&mut self, key: FileKey, desk: &Desk<'_>) {
+    fn ended_as_known(&mut self, key: FileKey, desk: &Desk) {
         let Some(rule) = desk.books.rules.get(key.rule) else {
             return;
         };
@@ -236,7 +236,7 @@ impl Rucio {
     }
 
     /// A thread of the finisher: its transaction ends, and the next one begins.
-    pub(super) fn finish(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+    pub(super) fn finish(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
         let chunk = std::mem::take(&mut self.finishers[thread as usize].chunk);
         for key in chunk {
             self.finished(at, key, desk);
@@ -259,7 +259,7 @@ impl Rucio {
         desk.agenda.add(done, Task::Finish(thread));
     }
 
-    fn finished(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk<'_>) {
+    fn finished(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk) {
         self.back(key, desk);
         let Some(file) = desk.books.file_mut(key) else { return };
         let has_come = |row: &crate::row::Row| row.state == Settled::Finished;

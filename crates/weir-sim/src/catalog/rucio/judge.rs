@@ -56,7 +56,7 @@ impl Cleaner {
 
 impl Rucio {
     /// A thread of the cleaner: its transaction ends, and the next one begins.
-    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
+    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
         let thread_at = thread as usize;
         if let Some(rule) = self.cleaners[thread_at].rule.take() {
             self.deleted(at, rule, desk);
@@ -94,7 +94,7 @@ impl Rucio {
     }
 
     /// A rule is gone: its copies may be deleted.
-    fn deleted(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+    fn deleted(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
         let Some(rule) = desk.books.rules.get(key) else { return };
         let destination = desk.books.places[rule.ask].2;
         let is_out = |state: State| !matches!(state, State::Ok | State::Stuck);
@@ -108,7 +108,7 @@ impl Rucio {
     }
 
     /// Requests the files of rules again that have been stuck for long enough.
-    pub(super) fn repair(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    pub(super) fn repair(&mut self, at: Timestamp, desk: &mut Desk) {
         let is_due =
             |rule: &super::super::books::Rule| rule.stuck_since.is_some_and(|since| since + REPAIR_AFTER <= at);
         let due = desk

@@ -76,7 +76,7 @@ impl Rucio {
     }
 
     /// Starts every daemon, when the first rule is there.
-    fn start(&mut self, at: Timestamp, desk: &mut Desk<'_>) {
+    fn start(&mut self, at: Timestamp, desk: &mut Desk) {
         type Thread = fn(u32) -> Task;
         let threads: [(u32, Thread); 5] = [
             (self.model.submitters, Task::Submit),
@@ -96,7 +96,7 @@ impl Rucio {
 }
 
 impl Daemons for Rucio {
-    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk<'_>) {
+    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
         if desk.books.is_first() {
             self.start(at, desk);
         }
@@ -105,11 +105,11 @@ impl Daemons for Rucio {
         desk.agenda.add(made, Task::Made(key));
     }
 
-    fn ended(&mut self, _at: Timestamp, _file: FileKey, _desk: &mut Desk<'_>) {
+    fn ended(&mut self, _at: Timestamp, _file: FileKey, _desk: &mut Desk) {
         // Nobody tells: the poller asks.
     }
 
-    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk<'_>, around: &Around<'_>) {
+    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>) {
         match task {
             Task::Made(rule) => self.made(at, rule, desk),
             Task::Throttle => self.throttle(at, desk),

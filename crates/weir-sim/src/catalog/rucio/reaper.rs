@@ -77,7 +77,7 @@ pub(super) struct Reaper {
 
 impl Rucio {
     /// A thread of the reaper: its chunk is gone, and the next one begins.
-    pub(super) fn reap(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>, around: &Around<'_>) {
+    pub(super) fn reap(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
         self.reaped(at, thread, desk);
         while let Some(place) = self.reapers[thread as usize].left.pop() {
             let storage = &mut self.storages[place];
@@ -105,7 +105,7 @@ impl Rucio {
     }
 
     /// What a thread worked at is gone.
-    fn reaped(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+    fn reaped(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
         let reaper = &mut self.reapers[thread as usize];
         let Some(place) = reaper.at.take() else { return };
         let storage = &mut self.storages[place];
@@ -119,7 +119,7 @@ impl Rucio {
     }
 
     /// A new pass, at once if there is more to do.
-    fn pass(&mut self, at: Timestamp, thread: u32, desk: &mut Desk<'_>) {
+    fn pass(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
         let n_storages = self.storages.len();
         let mut order: Vec<usize> = (0..n_storages).collect();
         for place in (1..n_storages).rev() {

@@ -272,7 +272,7 @@ fn totals(comparison: &Comparison, page: &mut Page) {
     }
 }
 
-/// What became of rules, and of copies whose rules had ended.
+/// Rows about rules, and about copies whose rules had ended.
 fn chains(comparison: &Comparison, page: &mut Page) {
     let of = |pick: &dyn Fn(&ChainReport) -> Option<String>| {
         let cell = |policy: &PolicyResult| policy.chain.as_ref().and_then(pick).unwrap_or_else(|| "–".to_owned());
