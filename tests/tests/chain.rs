@@ -160,12 +160,31 @@ impl Catalog {
         run(&mut curl)?.expect_ok()
     }
 
-    /// A rule of the run whose file could not be copied.
+    fn rows(&self, path: &str) -> Vec<Value> {
+        let list = self
+            .ask(&[], path)
+            .map_or_else(|_| String::new(), |answer| answer.stdout);
+        let rows = list.lines().filter_map(|line| serde_json::from_str(line).ok());
+        rows.collect()
+    }
+
+    /// A rule of the run with failed copies, and none whose first attempt still runs.
     fn failing_rule(&self) -> Option<String> {
-        let list = self.ask(&[], "/rules/?account=root&state=R").ok()?.stdout;
-        let rules = list.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let rules = self.rows("/rules/?account=root&state=R").into_iter();
         let mut failing = rules.filter(|rule| rule["error"].is_string());
-        Some(failing.next()?["id"].as_str()?.to_owned())
+        failing.find_map(|rule| {
+            let rule = rule["id"].as_str()?;
+            let mut locks = self.rows(&format!("/rules/{rule}/locks")).into_iter();
+            let is_settled = locks.all(|lock| lock["state"] == "OK" || self.has_attempted(&lock));
+            is_settled.then(|| rule.to_owned())
+        })
+    }
+
+    /// Whether an attempt to copy the file of a lock has ended.
+    fn has_attempted(&self, lock: &Value) -> bool {
+        let text = |key: &str| lock[key].as_str().unwrap().to_owned();
+        let path = format!("/requests/history/{}/{}/{}", text("scope"), text("name"), text("rse"));
+        self.ask(&[], &path).is_ok()
     }
 }
 
