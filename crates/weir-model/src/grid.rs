@@ -27,20 +27,20 @@ pub struct Grid {
     /// The folder of the certificate authority that signs the grid's certificates, made if it is not there; without it a
     /// grid makes one of its own. Storage that runs elsewhere has to trust it before it can read from the grid.
     pub authority: Option<PathBuf>,
-    /// Who gives the grid's tokens.
+    /// The issuer of the grid's tokens.
     pub issuer: GridIssuer,
     /// Networks of private addresses to which storages and transfer service may connect, beside the addresses of the RSEs:
     /// `address/prefix`, or an address alone.
     pub reach: Vec<String>,
     /// The transfer service, if it does not start with the grid.
     pub transfer_service: Option<ExternalTransfer>,
-    /// Limits of the transfer service. One that runs elsewhere has its own, which are told here for simulations and plans.
+    /// Limits of the transfer service. A service that runs elsewhere has its own limits; they are repeated here for simulations and plans.
     pub transfer: TransferLimits,
-    /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].
+    /// Defaults of all embedded RSEs; already applied to [`Grid::rses`].
     pub storage: StorageDefaults,
     /// The catalogue through which challenges go; without it they ask the transfer service themselves.
     pub catalog: Option<GridCatalog>,
-    /// Who is told of transfers; nobody without it.
+    /// The broker that receives messages about transfers; `None` sends none.
     pub broker: Option<Broker>,
 }
 
@@ -51,7 +51,7 @@ pub struct Broker {
     pub address: String,
     /// Whether TLS is spoken.
     pub tls: bool,
-    /// Whom to log in as.
+    /// The user name of the login.
     pub user: Option<String>,
     /// A file whose first line is the password.
     pub password_file: Option<PathBuf>,
@@ -75,7 +75,7 @@ pub struct Rse {
     pub name: RseName,
     /// The site that runs it.
     pub site: SiteName,
-    /// Ours, or somebody else's.
+    /// Whether Weir runs the storage, or it runs elsewhere.
     pub kind: RseKind,
 }
 
@@ -91,7 +91,7 @@ pub enum RseKind {
         read_only: bool,
         /// Checksums taken on the way in; at least one, none twice.
         checksums: Vec<Algorithm>,
-        /// What must have happened to a file before it counts as stored.
+        /// The condition for a file to count as stored.
         durability: Durability,
         /// Where it answers; on a loopback address of its own if absent.
         place: Option<Place>,
@@ -104,8 +104,8 @@ pub enum RseKind {
         ca: Option<PathBuf>,
         /// How the grid gets a token for it.
         token: TokenFrom,
-        /// The path at which the scopes of tokens begin there, with a slash before and none at the end (empty for the root); that of
-        /// `url` if absent. `url` is at it or below.
+        /// The path at which the scopes of tokens begin, with a slash before and none at the end (empty for the root); the path of `url` if
+        /// absent. `url` is at it or below.
         base_path: Option<String>,
         /// Its own nodes, to which it may redirect a copy together with the tokens of both sides.
         redirect_hosts: Vec<RedirectHost>,
@@ -140,7 +140,7 @@ pub enum TokenFrom {
     },
 }
 
-/// What must have happened to a file before it counts as stored.
+/// The condition for a file to count as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
@@ -190,12 +190,12 @@ impl Default for TransferLimits {
     }
 }
 
-/// What holds for every embedded RSE that does not say otherwise.
+/// Defaults of all embedded RSEs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StorageDefaults {
     /// Most bytes that an RSE holds.
     pub quota: Bytes,
-    /// What must have happened to a file before it counts as stored.
+    /// The condition for a file to count as stored.
     pub durability: Durability,
     /// Checksums taken on the way in.
     pub checksums: Vec<Algorithm>,

@@ -1,11 +1,11 @@
 //! The words of a grid: sites, RSEs, links, data identifiers, and the file that describes a grid.
 //!
-//! Second room of the house: it knows the quantities of `weir-units` and nothing else. A grid file (TOML) is read into
-//! a valid [`Grid`] or refused with every [`Problem`] in it, each with file, line, key and remedy.
+//! Second room of the house: it knows the quantities of `weir-units` and nothing else. A grid file (TOML) is read into a valid [`Grid`] or
+//! refused with every [`Problem`] in it, each with file, line, key and remedy.
 //!
 //! Invariants:
-//! - Whatever has a type here is valid: names are names, no two RSEs share one, every site that is mentioned exists,
-//!   every limit is above zero. Rooms below need not ask again.
+//! - A value of a type of this crate is valid: no two RSEs share a name, every site that is mentioned exists, every limit is above zero.
+//!   Rooms below need not check again.
 //! - Paths are joined with the folder of the file that names them.
 //! - Deliberately absent: input and output beyond reading a file, wire formats, the clock.
 //!

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::catalog::Scope;
 use crate::place::Place;
 
-/// Who gives the tokens of a grid.
+/// The issuer of a grid's tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GridIssuer {
@@ -22,7 +22,7 @@ pub enum GridIssuer {
 /// An issuer that runs elsewhere, asked by client credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExternalIssuer {
-    /// What its tokens name as `iss`: `https://`, letter by letter. Its token endpoint is where its discovery document says.
+    /// The value of `iss` in its tokens: `https://`, compared letter by letter. The issuer's discovery document names its token endpoint.
     pub url: String,
     /// The client that asks.
     pub client_id: String,
@@ -76,7 +76,7 @@ pub struct ExternalCatalog {
     pub auth_url: String,
     /// The certificates that vouch for both, in PEM; the system's own if absent.
     pub ca: Option<PathBuf>,
-    /// The account in whose name rules are made.
+    /// The account that owns the rules.
     pub account: String,
     /// The scope of everything that challenges add.
     pub scope: Scope,
@@ -84,7 +84,7 @@ pub struct ExternalCatalog {
     pub login: CatalogLogin,
 }
 
-/// How a catalogue that runs elsewhere lets somebody in.
+/// The way to log in to a catalogue that runs elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatalogLogin {
@@ -111,7 +111,7 @@ pub enum CatalogLogin {
 /// A certificate and its private key, or a proxy, which a client shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClientCertificate {
-    /// The certificate, with those that vouch for it, in PEM.
+    /// The certificate with its chain, in PEM.
     pub certificate: PathBuf,
     /// The private key, in PEM; the same file holds both if they are one.
     pub key: PathBuf,

@@ -1,8 +1,8 @@
-//! Network: what the people who run networks are told of our flows.
+//! Flow marking for the operators of networks.
 //!
-//! [`firefly`] marks flows: who owns them and what they are for, in small datagrams to the other end and to collectors, so that
-//! a network shared by many experiments can be accounted and planned.
+//! [`firefly`] sends small datagrams that name the owner and purpose of a flow, to the other end and to collectors. With them a network
+//! shared by many experiments can be accounted and planned.
 //!
-//! Deliberately absent: transfers, queues, storage. Who moves bytes brings the flow, its tag and its figures.
+//! Deliberately absent: transfers, queues, storage. The rooms that move bytes bring the flow, its tag and its figures.
 
 pub mod firefly;

@@ -27,10 +27,10 @@ impl Challenge {
         Document::new(text, file).parse(&CHALLENGE, read::challenge)
     }
 
-    /// Resolves the challenge to a plan in which nothing is left open.
+    /// Resolves the challenge to a plan in which every value is decided.
     ///
     /// # Errors
-    /// Overrides out of range, and what becomes impossible at this scale and duration.
+    /// Overrides out of range, and workloads that become impossible at this scale and duration.
     pub fn resolve(&self, overrides: &Overrides) -> Result<Plan, Vec<Problem>> {
         resolve::plan(self, overrides)
     }

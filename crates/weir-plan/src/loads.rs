@@ -34,7 +34,7 @@ pub struct LoadPlan {
     pub interval: u64,
     /// The share of the rate that is asked for in addition.
     pub fudge: f64,
-    /// The share by which a cycle may exceed what it wants.
+    /// The share by which a cycle may exceed its target.
     pub max_injection: f64,
     /// Seconds after the end of its rule in which a file takes no part.
     pub cooldown: u64,
@@ -478,7 +478,7 @@ mod tests {
     }
 
     proptest! {
-        /// A file that somebody else wrote would end the command instead of being refused.
+        /// A malformed file would end the command with a panic instead of an error.
         #[test]
         fn no_text_is_a_panic(text in "(src,dst,rate,start\n)?[ -~,\n\"é]{0,200}") {
             if let Ok(loads) = read(&text) {

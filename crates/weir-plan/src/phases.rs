@@ -6,9 +6,8 @@ use serde::Serialize;
 
 /// The phases of a run.
 ///
-/// Injection begins with the ramp, in which rates rise to the asked ones; the hold is what is measured; in the drain
-/// nothing is injected and what is under way may end. A run with steps holds until the last step has ended, and at least
-/// as long as `hold` says.
+/// Injection begins with the ramp, in which rates rise to the asked ones. Figures are measured in the hold. In the drain nothing is
+/// injected, and transfers under way may end. A run with steps holds until the last step has ended, and at least for `hold`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Phases {
     /// Length of the ramp.

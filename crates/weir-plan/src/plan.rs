@@ -14,12 +14,12 @@ use crate::spec::Inject;
 use crate::steps::Step;
 use crate::threshold::Threshold;
 
-/// A challenge with nothing left open: what is injected, into which grid, and what is asked of it.
+/// A challenge in which every value is decided: injections, grid and thresholds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The challenge's name; safe as a folder name.
     pub name: String,
-    /// What it is about; may be empty.
+    /// The purpose of the challenge; may be empty.
     pub description: String,
     /// The seed of everything drawn.
     pub seed: u64,
@@ -33,7 +33,7 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// The thresholds, in the order of the file; may be empty.
     pub thresholds: Vec<Threshold>,
-    /// The challenge file that resolves to this plan without any override: the one that a run folder keeps.
+    /// The challenge file that resolves to this plan without any override; a run folder keeps it.
     #[serde(skip)]
     pub resolved: String,
     /// The tables about the simulated world, which `weir-sim` reads; `None` if there are none.
@@ -105,7 +105,7 @@ pub struct RatesPlan {
     pub activity: String,
     /// The links, in the order of the file or table; at least one, none twice.
     pub links: Vec<RatedLink>,
-    /// Who is asked for the transfers.
+    /// The service that the transfers are requested from.
     pub inject: Inject,
     /// Whether a link has one rule at a time, over all its source files: it ends when they have come, and the next one is made when their copies are gone.
     #[serde(rename = "loop")]
@@ -136,7 +136,7 @@ impl RatesPlan {
         (self.start + self.phases.ramp, self.start + self.phases.end())
     }
 
-    /// The mean over the hold of the whole run of what is asked of a link, the workload's own ramp included.
+    /// The mean rate of a link over the hold of the whole run, the workload's own ramp included.
     pub fn mean_rate(&self, rate: BitRate, run: &Phases) -> BitRate {
         if self.own_hold(run).is_none() || rate == BitRate::ZERO {
             return rate;
@@ -147,7 +147,7 @@ impl RatesPlan {
     }
 }
 
-/// One link with what is asked of it.
+/// One link with its asked rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RatedLink {
     /// The link.
@@ -173,7 +173,7 @@ pub struct StepsPlan {
     pub activity: String,
     /// The steps; one begins when the one before has ended. At least one.
     pub steps: Vec<Step>,
-    /// Longest time for one step; what then still runs is cancelled and counts as failed.
+    /// Longest time of one step; transfers that then still run are cancelled and count as failed.
     #[serde(with = "weir_units::duration")]
     pub timeout: Duration,
 }

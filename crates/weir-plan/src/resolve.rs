@@ -135,8 +135,10 @@ fn own_phases(spec: &RatesSpec, phases: &Phases) -> Result<Phases, Refusal> {
 /// just now and content that was not.
 const SOURCE_FILES: u32 = 2;
 
-/// Different files that the source of a link holds. A file whose copy is still at the destination cannot take part, so that rules need as
-/// many as pass in the lifetime of a rule and the time until its deletion, or in the whole run if that is shorter, and a third more.
+/// Number of different files at the source of a link.
+///
+/// A file whose copy is still at the destination cannot take part. So a rule needs the files of its lifetime and of the time until deletion
+/// (or of the whole run if that is shorter), and a third more.
 fn source_files(spec: &RatesSpec, rate: BitRate, size: Bytes, phases: &Phases) -> u32 {
     if let Some(files) = spec.source_files {
         return files;

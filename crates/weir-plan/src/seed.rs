@@ -3,10 +3,10 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// Gives the stream of randomness that belongs to an owner, such as `"phase RAL→QMUL"`.
+/// Gives the random stream of an owner, such as `"phase RAL→QMUL"`.
 ///
-/// Streams of one seed do not overlap, and none depends on which others are drawn from, so adding a link does not
-/// change what another one draws.
+/// Streams of one seed do not overlap, and each depends only on the seed and its owner: adding a link does not change the draws of another
+/// one.
 pub fn stream(seed: u64, owner: &str) -> ChaCha8Rng {
     let mut stream = ChaCha8Rng::seed_from_u64(seed);
     stream.set_stream(hash(owner));

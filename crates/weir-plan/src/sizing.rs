@@ -38,10 +38,10 @@ pub struct Sizing {
 impl FileSizes {
     /// Chooses a file size for a volume that is asked within the hold.
     ///
-    /// The volume is cut into a whole number of files, so that the hold neither begins nor ends within one: a sixteenth
-    /// more of them than `files_min`, for those that the edges of the hold cut. Bounds on the size come first: a large
-    /// volume takes more files, a small one fewer; one below `min` is a single file of its own size. Sizes are
-    /// rounded down to four digits, at most 0.1 % below an exact cut. `None` if the volume is zero.
+    /// The volume is cut into a whole number of files, so that the hold neither begins nor ends within one: `files_min` and a sixteenth
+    /// more, for files at the edges of the hold. Bounds on the size come first: a large volume takes more files, a small one fewer, and one
+    /// below `min` is a single file of its own size. Sizes are rounded down to four digits, at most 0.1 % below an exact cut. `None` if the
+    /// volume is zero.
     pub fn choose(&self, volume: Bytes) -> Option<Sizing> {
         if volume.0 == 0 {
             return None;
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(FileSizes::default().choose(Bytes(volume)), Some(expected), "{volume}");
     }
 
-    /// A link would get a size that nobody expects.
+    /// A link would get an unexpected file size.
     #[test]
     fn examples() {
         check(1_065_825_000, 33_300_000, 32); // RAL→QMUL of the mini challenge at 1/100: 142.11 Mb/s for 60 s

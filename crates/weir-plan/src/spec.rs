@@ -19,7 +19,7 @@ pub struct Challenge {
     pub file: PathBuf,
     /// The challenge's name; safe as a folder name.
     pub name: String,
-    /// What it is about, in a sentence or more; may be empty.
+    /// The purpose of the challenge, in a sentence or more; may be empty.
     pub description: String,
     /// The seed of everything drawn.
     pub seed: u64,
@@ -77,7 +77,7 @@ impl WorkloadSpec {
     }
 }
 
-/// Who is asked for the transfers of a workload.
+/// The service that the transfers of a workload are requested from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inject {
@@ -117,7 +117,7 @@ pub struct RatesSpec {
     pub rates: Vec<RateSpec>,
     /// The bounds of file sizes.
     pub sizes: FileSizes,
-    /// Who is asked for the transfers.
+    /// The service that the transfers are requested from.
     pub inject: Inject,
     /// Different files that each source holds for a link, above zero; as many as are needed if absent.
     pub source_files: Option<u32>,
@@ -179,7 +179,7 @@ pub struct RampSpec {
     pub timeout: Duration,
 }
 
-/// What the command line sets in place of the file.
+/// Values of the command line that replace those of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
     /// The factor on rates, and on file sizes of steps.

@@ -7,12 +7,12 @@ use weir_units::Bytes;
 use crate::mode::Mode;
 use crate::spec::{MatrixSpec, RampSpec};
 
-/// What runs together; the next step begins when all of it has ended.
+/// Cells that run together; the next step begins when all of them have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// The step's number within its workload, from 0.
     pub index: u32,
-    /// What runs; at least one.
+    /// The cells; at least one.
     pub cells: Vec<Cell>,
 }
 
@@ -33,7 +33,7 @@ pub struct Cell {
     pub source_files: u32,
 }
 
-/// Every link in every mode with every size: small sizes first, so that what cannot work shows at once.
+/// Every link in every mode with every size, small sizes first: broken combinations show at once.
 pub(crate) fn matrix(spec: &MatrixSpec, scale: f64) -> Vec<Step> {
     let mut sizes = spec.sizes.clone();
     sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a plan will inject and what it needs, before anything is started.
+//! The injections and needs of a plan, before anything is started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,12 +19,12 @@ const OVERHEAD: Duration = Duration::from_secs(1);
 /// Rate at which a transfer is taken to move its bytes, in the estimate of concurrency.
 const STREAM: BitRate = BitRate(400_000_000);
 
-/// What a plan will inject and what it needs.
+/// The injections and needs of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanSummary {
     /// The workloads, in the order of the plan.
     pub workloads: Vec<WorkloadSummary>,
-    /// The rate asked of all links together, the mean over the hold: what a report calls asked.
+    /// The rate asked of all links together, as the mean over the hold: the asked rate of a report.
     pub asked: BitRate,
     /// Transfers in all, in ramp, hold and steps.
     pub transfers: u64,
@@ -47,11 +47,11 @@ pub struct PlanSummary {
     pub active_estimate: u64,
     /// Transfers at once when every backlog is full, within the grid's limits.
     pub active_max: u64,
-    /// What somebody should know before running it; may be empty.
+    /// Notes to read before a run; may be empty.
     pub notes: Vec<String>,
 }
 
-/// What one workload will inject.
+/// The injections of one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkloadSummary {
     /// The workload's name.
@@ -74,7 +74,7 @@ pub struct WorkloadSummary {
     pub file_size_max: Bytes,
 }
 
-/// What one RSE must do.
+/// The needs of one RSE.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RseNeed {
     /// The RSE.
@@ -85,9 +85,9 @@ pub struct RseNeed {
     pub egress: BitRate,
     /// Space for the files that it is the source of.
     pub sources: Bytes,
-    /// Space for what arrives, at most: what lives for its lifetime, and full backlogs.
+    /// Largest space of arriving files: the files of one lifetime, and full backlogs.
     pub arriving: Bytes,
-    /// What it may hold; `None` where that is not ours to say.
+    /// The space that it may use; `None` if Weir does not manage the storage.
     pub quota: Option<Bytes>,
     /// Whether both fit; true where the quota is unknown.
     pub fits: bool,
@@ -101,7 +101,7 @@ impl RseNeed {
 }
 
 impl Plan {
-    /// Sums up what the plan will inject and what it needs.
+    /// Sums up the injections and needs of the plan.
     pub fn summary(&self) -> PlanSummary {
         of(self)
     }
@@ -134,7 +134,7 @@ fn of(plan: &Plan) -> PlanSummary {
     summary
 }
 
-/// The mean over the hold of what is asked. Workloads that have a time of their own count for that time alone.
+/// The mean asked rate over the hold. A workload with a time of its own counts for that time alone.
 fn asked(plan: &Plan) -> BitRate {
     let of = |rates: &RatesPlan| -> BitRate {
         let links = rates.links.iter();
@@ -232,7 +232,8 @@ fn rse_needs(plan: &Plan) -> Vec<RseNeed> {
     needs
 }
 
-/// What lives at once: arrivals of a lifetime and of a cycle until it is noticed that it ended, and full backlogs.
+/// Largest space of files that live at once: the arrivals of one lifetime and one cycle (the delay until its end is noticed), and full
+/// backlogs.
 fn arriving_of_rates(rates: &RatesPlan) -> BTreeMap<RseName, Bytes> {
     let mut needs: BTreeMap<RseName, Bytes> = BTreeMap::new();
     let until_deleted = match rates.inject {
@@ -248,7 +249,7 @@ fn arriving_of_rates(rates: &RatesPlan) -> BTreeMap<RseName, Bytes> {
     needs
 }
 
-/// What a step brings is deleted when it ends, so the largest step counts.
+/// Files of a step are deleted when it ends, so the largest step counts.
 fn arriving_of_steps(steps: &StepsPlan) -> BTreeMap<RseName, Bytes> {
     let mut needs: BTreeMap<RseName, Bytes> = BTreeMap::new();
     for step in &steps.steps {

@@ -1,6 +1,6 @@
 //! The challenge to start from.
 
-/// A commented challenge between two sites that takes about a quarter of a minute: what `weir challenge new` writes.
+/// A commented challenge between two sites that takes about a quarter of a minute, as `weir challenge new` writes it.
 pub const TEMPLATE: &str = r#"# A data challenge: what to move, how fast, for how long, and what counts as a pass.
 #   weir challenge check FILE    says what is wrong with it, line by line
 #   weir challenge plan FILE     says what it would inject and what that needs

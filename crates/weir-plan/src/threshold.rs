@@ -1,4 +1,4 @@
-//! Thresholds: what a run must reach to pass.
+//! Thresholds: limits that a run must keep to pass.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use weir_model::{Link, SiteName};
 /// One comparison of a measured figure with an asked one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Threshold {
-    /// What a report calls it: `site QMUL ratio`.
+    /// Its name in a report: `site QMUL ratio`.
     pub name: String,
-    /// Of what the figure is taken.
+    /// The subject that is measured.
     pub subject: Subject,
-    /// Which figure.
+    /// The metric.
     pub metric: Metric,
-    /// Which way.
+    /// The direction of the comparison.
     pub comparison: Comparison,
     /// The asked figure in the metric's unit, scaled where the metric is a rate.
     pub asked: f64,
@@ -41,13 +41,13 @@ impl Threshold {
     }
 }
 
-/// Of what a figure is taken.
+/// The subject of a figure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// The whole run.
     Total,
-    /// What goes into a site; with the metric `egress_ratio`, what comes out of it.
+    /// Traffic into a site; with the metric `egress_ratio`, traffic out of it.
     Site(SiteName),
     /// One link.
     Link(Link),
@@ -66,13 +66,13 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Which figure is compared.
+/// A figure that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Achieved ÷ asked rate in the hold.
     Ratio,
-    /// The same for what comes out of a site.
+    /// The achieved ÷ asked rate of traffic out of a site.
     EgressRatio,
     /// Achieved rate in the hold, in bit/s.
     Achieved,
@@ -101,7 +101,7 @@ pub enum Metric {
 pub(crate) enum Unit {
     /// From 0 to 1; nothing else is possible.
     Share,
-    /// From 0, where 1 is what was asked.
+    /// From 0, where 1 is the asked value.
     Ratio,
     /// From 0, where less is better.
     Variation,
@@ -169,13 +169,13 @@ impl Metric {
     }
 }
 
-/// Which way a figure is compared.
+/// The direction of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
-    /// Measured must be at least what is asked.
+    /// The measured value must be at least the asked one.
     AtLeast,
-    /// Measured must be at most what is asked.
+    /// The measured value must be at most the asked one.
     AtMost,
 }
 

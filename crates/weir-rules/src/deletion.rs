@@ -1,4 +1,4 @@
-//! Which replicas of an RSE are deleted.
+//! Choice of the replicas of an RSE to delete.
 //!
 //! A replica that no lock holds has a tombstone: the time from which it may go. Until room is needed it stays, as a cached copy.
 

@@ -2,7 +2,7 @@
 
 use crate::ids::{DidId, RseId};
 
-/// The difference between the locks that a rule has and those that it should have.
+/// The difference between the locks that a rule has and the locks that it should have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Locks to make, in order.
@@ -11,8 +11,8 @@ pub struct Difference {
     pub surplus: Vec<(DidId, RseId)>,
 }
 
-/// Compares a part of a rule's content with its locks. `files` and `rses` say what should be: every file at every RSE. All three are sorted
-/// and without duplicates.
+/// Compares a part of a rule's content with its locks. `files` and `rses` are the wanted locks: every file at every RSE. All three are
+/// sorted and without duplicates.
 pub fn difference(files: &[DidId], rses: &[RseId], locks: &[(DidId, RseId)]) -> Difference {
     let mut difference = Difference::default();
     let mut wanted = files

@@ -18,7 +18,7 @@ pub struct Place {
     pub replica: ReplicaState,
     /// Locks that hold it.
     pub n_locks: u64,
-    /// From when on it may be deleted; `None` while a lock holds it, and where nobody ever asked for a deletion.
+    /// Time from which the replica may be deleted; `None` while a lock holds it, and where no deletion was ever requested.
     pub tombstone: Option<Timestamp>,
     /// The request that is to bring it, or that failed to.
     pub request: Option<Request>,
@@ -107,7 +107,7 @@ impl Place {
         place.requested()
     }
 
-    /// Requests what is not there and not on its way.
+    /// Requests the file unless it is present or on its way.
     fn requested(mut self) -> Self {
         if self.lock_state() != LockState::Stuck {
             return self;
@@ -145,7 +145,7 @@ impl Place {
         self
     }
 
-    /// Marks it as being deleted. Only what no lock holds may be; the caller has seen to that.
+    /// Marks the replica as being deleted. The caller has checked that no lock holds it.
     #[must_use]
     pub fn being_deleted(mut self) -> Self {
         self.replica = ReplicaState::BeingDeleted;
@@ -175,7 +175,7 @@ impl Place {
             return self;
         }
         if self.n_locks == 0 {
-            // Nobody wants it any more, and half of it may be there.
+            // No lock wants the file any more, and an aborted copy may have left a part of it.
             return self.being_deleted();
         }
         self.request = Some(after(request, end, now));
@@ -200,7 +200,7 @@ impl Place {
         Some(self)
     }
 
-    /// Begins anew with what is stuck.
+    /// Starts the attempts of a stuck request anew.
     #[must_use]
     pub fn repaired(self) -> Self {
         if self.n_locks == 0 { self } else { self.requested() }
@@ -283,7 +283,7 @@ mod tests {
         let here = two.ended(End::Done, NOW);
         assert_eq!((here, here.lock_state()), (available(2), LockState::Ok));
         assert_eq!(here.ended(End::Done, NOW), here);
-        // A late failure of an attempt whose file is there.
+        // A late failure of an attempt whose file has arrived.
         assert_eq!(failed(here), here);
     }
 
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(place.ended(End::Done, NOW).replica, ReplicaState::Available);
         let gone = place.ended(End::Cancelled, NOW);
         assert_eq!((gone.replica, gone.deleted()), (ReplicaState::BeingDeleted, None));
-        // Somebody wants it again before the cancellation is known to have ended.
+        // A new lock arrives before the cancellation is confirmed.
         let again = Place::locked(Some(place));
         assert!(!again.request.unwrap().cancel);
         let requeued = again.ended(End::Cancelled, NOW).request.unwrap();
@@ -342,7 +342,7 @@ mod tests {
         let bad = available(1).told(ReplicaState::Bad).unwrap();
         assert_eq!((bad.request, bad.lock_state()), (None, LockState::Stuck));
         assert_eq!(available(0).being_deleted().told(ReplicaState::Available), None);
-        // Nobody has a file deleted that a lock holds.
+        // A replica with a lock cannot be marked for deletion.
         assert_eq!(available(1).told(ReplicaState::BeingDeleted), None);
     }
 
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(available(1).repaired(), available(1));
         let nowhere = place.ended(End::NoSource(RequestState::NoSources), NOW);
         assert_eq!(nowhere.lock_state(), LockState::Stuck);
-        // A stuck file that nobody wants any more goes, with what the attempts left of it.
+        // Releasing a stuck file deletes it, with the partial file that its attempts left.
         assert_eq!(stuck.released(KEEP).replica, ReplicaState::BeingDeleted);
     }
 }

@@ -1,4 +1,4 @@
-//! Placement: which RSEs get the copies of a rule.
+//! Placement: the choice of RSEs for the copies of a rule.
 //!
 //! A rule is placed in units: the whole rule with grouping `ALL`, each dataset with `DATASET`, each file with `NONE`. Every copy of a unit
 //! goes to another RSE. RSEs that hold data of the unit come first, the fullest before the others; then the draw is random, weighted by an
@@ -17,7 +17,7 @@ use crate::ids::RseId;
 pub struct Candidate {
     /// The RSE.
     pub rse: RseId,
-    /// Its share of the draw; an RSE of weight 0 gets only what it holds already.
+    /// Its share of the draw; an RSE of weight 0 keeps only files that it holds already.
     pub weight: Weight,
     /// The bytes that the account may still store there; `None` without a limit.
     pub quota_left: Option<Bytes>,
@@ -30,7 +30,7 @@ pub struct Candidate {
 pub struct Weight(u64);
 
 impl Weight {
-    /// That of every RSE where the rule names no attribute.
+    /// The weight of every RSE where the rule names no attribute.
     pub const ONE: Self = Self(1_000_000);
 
     /// Reads the value of an attribute: a number from 0 to 1,000,000.
@@ -127,7 +127,7 @@ impl Placement {
         })
     }
 
-    /// Chooses the RSEs of a unit, in the order in which they were chosen, and counts what it takes there.
+    /// Chooses the RSEs of a unit, in the order of the choice, and counts the room that the unit takes there.
     ///
     /// # Errors
     /// See [`Shortage`]; nothing was counted then.
@@ -167,7 +167,7 @@ impl Placement {
             let found = weighed.len();
             return Err(Shortage::Rses { copies, found });
         }
-        // The account is charged for all that its rule holds, the RSE needs room for what is not there yet.
+        // The account is charged for all files of its rule; the RSE needs room only for files that are not there yet.
         let fits = |left: Option<Bytes>, needed: Bytes| left.is_none_or(|left| left >= needed);
         let allowed = weighed.into_iter().filter(|(_, one)| fits(one.quota_left, bytes));
         let allowed = allowed.collect::<Vec<_>>();

@@ -14,7 +14,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// After this time without a change a stuck rule is repaired.
 pub const REPAIR_AFTER: Duration = Duration::from_secs(1800);
 
-/// A rule that is stuck for so long is suspended: nobody repairs it any more.
+/// A rule that is stuck for this long is suspended: it is not repaired any more.
 pub const SUSPEND_AFTER: Duration = Duration::from_secs(14 * 86_400);
 
 /// The reaction to a failure.

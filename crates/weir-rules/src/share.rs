@@ -1,13 +1,14 @@
-//! How the requests that a transfer service has at once are shared among those who want more.
+//! Sharing of the transfer service's request slots among streams.
 //!
-//! Requests that share a destination and an activity are one stream. A stream that moves slowly must not fill the service, else all others wait for it.
-//! The bound of each follows what is free: a stream may have as many requests as four times the room that is left (dynamic thresholds: Choudhury and
-//! Hahne, IEEE/ACM Transactions on Networking 6 (1998) 130). One stream alone gets four fifths; the rest stays for others who come later.
+//! Requests that share a destination and an activity are one stream. A slow stream must not fill the service, or all others wait for it.
+//! The bound follows the free slots: a stream may have four times as many requests as there are free slots (dynamic thresholds: Choudhury
+//! and Hahne, IEEE/ACM Transactions on Networking 6 (1998) 130). One stream alone gets four fifths; the rest stays free for streams that
+//! come later.
 
 /// A stream may have so many times the room that is left.
 const TIMES: u64 = 4;
 
-/// The number of requests that a stream may add, which has `own` of all those that are out; at most `most` are out.
+/// The number of requests that a stream may add, when it has `own` of the `all` requests that are out; at most `most` are out.
 pub fn room(own: u64, all: u64, most: u64) -> u64 {
     let free = most.saturating_sub(all);
     let more = (TIMES * free).saturating_sub(own) / (TIMES + 1);

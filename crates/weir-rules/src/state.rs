@@ -42,11 +42,11 @@ pub fn is_open(request: RequestState) -> bool {
 /// The locks of a rule, or of one dataset of it, counted by their states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockCounts {
-    /// Locks whose files are there.
+    /// Locks whose files are present.
     pub ok: u64,
     /// Locks whose files are on their way.
     pub replicating: u64,
-    /// Locks whose files do not come.
+    /// Locks whose files cannot be brought.
     pub stuck: u64,
 }
 
@@ -75,7 +75,7 @@ impl LockCounts {
     }
 }
 
-/// The state of a rule whose locks are these. A rule that an approver, its owner or its injection holds back stays in its state.
+/// The state of a rule with these locks. A rule that an approver, its owner or its injection holds back keeps its state.
 pub fn of_rule(state: RuleState, locks: LockCounts) -> RuleState {
     match state {
         RuleState::WaitingApproval | RuleState::Inject | RuleState::Suspended => state,

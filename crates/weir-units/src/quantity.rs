@@ -1,4 +1,4 @@
-//! Exact decimal numbers with a unit: what bytes, rates and durations share when they are read and written.
+//! Exact decimal numbers with a unit: parsing and printing shared by bytes, rates and durations.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl ParseError {
         &self.remedy
     }
 
-    /// Says what is wrong, without the text that was read: `has no unit`.
+    /// Names the error, without the text that was read: `has no unit`.
     pub fn cause(&self) -> String {
         self.cause.to_string()
     }

@@ -57,7 +57,7 @@ impl Timestamp {
         let of_day = digits(hour, 2)? * 3_600 + digits(minute, 2)? * 60 + digits(second, 2)?;
         let seconds = (days * 86_400).checked_add(of_day)?;
         let moment = Timestamp(seconds.checked_mul(1_000_000_000)?);
-        // What does not come out as it went in is a 30 February, or the 25th hour.
+        // A date that prints differently does not exist: a 30 February, or a 25th hour.
         (moment.rfc3339().strip_suffix(".000Z") == text.strip_suffix('Z')).then_some(moment)
     }
 

@@ -10,7 +10,7 @@ impl ErrorClass {
     /// | 401 | token |
     /// | 403 | permission, read-only if the text says so |
     /// | 404 410 | not-found |
-    /// | 405 501 and what is not here | protocol |
+    /// | 405 501 and every other status | protocol |
     /// | 408 504 | timeout |
     /// | 409 423 425 429 503 | overload: busy, come again |
     /// | 412 | exists |

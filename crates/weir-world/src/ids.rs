@@ -22,8 +22,8 @@ pub struct OpId {
     pub transfer: TransferId,
     /// Counts the operations of this transfer from 1, over all epochs; each operation has its own.
     pub attempt: u32,
-    /// The life of the core that ordered it. A later core has a greater epoch, and what is said about operations of an
-    /// earlier one is ignored: this is what fences a deposed scheduler.
+    /// The epoch of the core that ordered the operation. Every new core has a greater epoch and ignores reports about operations of earlier
+    /// epochs: this fences a deposed scheduler.
     pub epoch: u64,
 }
 

@@ -1,22 +1,23 @@
 //! The seam between a service's core and the world that runs it.
 //!
-//! A **core** decides: it is a state machine that takes inputs and the time, and gives effects. It opens no socket, reads no
-//! clock and knows no database. A **world** does: it feeds inputs, carries out effects, and reports what came of them. The
-//! real world has sockets, a store and the wall clock; the simulated one has virtual time. Both pass [`world_suite!`].
+//! A **core** decides: it is a state machine that takes inputs and the time, and gives effects. It opens no socket, reads no clock and
+//! knows no database. A **world** acts: it feeds inputs, carries out effects, and reports their results. The real world has sockets, a
+//! store and the wall clock; the simulated one has virtual time. Both pass [`world_suite!`].
 //!
 //! # What a core promises
 //! - **Persist before act.** No [`Effect::Start`] and no [`Effect::Ack`] leaves before [`Input::Persisted`] of its record came in.
-//! - **Fenced.** Every operation carries the core's epoch; a core ignores what is said about operations of another epoch.
+//! - **Fenced.** Every operation carries the core's epoch; a core ignores reports about operations of another epoch.
 //! - **Patient.** Inputs may be late, repeated, reordered or (as far as the table below allows) lost, without harm.
 //!
 //! # What a world promises
 //! | about | promise |
 //! |---|---|
 //! | time | `now` never goes back between two calls of [`Core::step`] |
-//! | [`Effect::Persist`] | stored in the order of issue; [`Input::Persisted`]`(n)` says that **all** records up to and including `n` are durable, so one may stand for many, and a lost one is healed by a later one; it is never said of a record that could still vanish. What a store will never take, because it contradicts what it holds, is answered by [`Input::Refused`], which is never lost and comes before any [`Input::Persisted`] of its number or a later one; a core says which of its records can be refused |
-//! | [`Effect::Start`] | done at once, leads to at most one [`WorldEvent::Started`] and to exactly one *final* event ([`WorldEvent::is_final`]), possibly repeated; if nobody can say what became of it, the final event is [`WorldEvent::Lost`] |
-//! | [`Effect::Stop`] | ends a running operation soon, with [`Outcome::Stopped`] or with what it had come to; of an operation that has ended, or was never started here, it is ignored |
-//! | [`Effect::WakeAt`] | a step (usually with [`Input::Timer`]) at or after that time, never counted from an earlier one; the earliest pending wish counts, later ones may be forgotten when a step has happened |
+//! | [`Effect::Persist`] | stored in the order of issue. [`Input::Persisted`]`(n)` says that **all** records up to and including `n` are durable: one may stand for many, and a later one heals a lost one |
+//! | [`Input::Refused`] | the answer to a record that contradicts the store. It is never lost, and comes before any [`Input::Persisted`] of its number or a later one; a core states which of its records can be refused |
+//! | [`Effect::Start`] | done at once; leads to at most one [`WorldEvent::Started`] and to exactly one *final* event ([`WorldEvent::is_final`]), possibly repeated. If the operation's end is unknown, the final event is [`WorldEvent::Lost`] |
+//! | [`Effect::Stop`] | ends a running operation soon, with [`Outcome::Stopped`] or with the outcome that it had reached; ignored for an operation that has ended or was never started here |
+//! | [`Effect::WakeAt`] | a step (usually with [`Input::Timer`]) at or after that time, never counted from an earlier one; the earliest pending time counts, later ones may be dropped after a step |
 //! | [`Input::Command`] | given once, in the order in which it was accepted |
 //! | [`Input::Restored`] | before the first command, from the records that were made durable |
 //!
@@ -25,7 +26,7 @@
 //! use weir_units::{Bytes, Timestamp};
 //! use weir_world::{CopyMode, Core, Effect, Input, OpId, Outcome, Seq, TransferId, WorldEvent};
 //!
-//! /// Copies whatever number it is told, once the number is durable.
+//! /// Copies every number that it is told, once the number is durable.
 //! #[derive(Default)]
 //! struct Copier { told: Vec<u64> }
 //!

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
-/// The end of an operation whose executor lived to tell.
+/// The reported end of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -23,33 +23,33 @@ pub enum Outcome {
         #[serde(default)]
         first_byte: Option<Duration>,
     },
-    /// What was asked of tape has come about: the file is on disk, or on tape.
+    /// The tape request is done: the file is on disk, or on tape.
     Ready,
     /// It did not work.
     Failed(Failure),
-    /// It was stopped on demand, and what it had written was removed.
+    /// The operation was stopped on demand, and its partial file was removed.
     Stopped {
         /// Bytes that had moved until then.
         bytes_moved: Bytes,
     },
 }
 
-/// Why an operation failed, whose fault it is, and what helps.
+/// A failed operation: cause, responsible party and remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Kind of error: decides the policy, and heads the statistics.
     pub class: ErrorClass,
-    /// Who gave way.
+    /// The party that failed.
     pub party: Party,
     /// When.
     pub phase: Phase,
-    /// What happened, for people. Redacted already; no full stop.
+    /// The error for people, without secrets and without a full stop.
     pub message: String,
-    /// What an operator can do about it. May be empty.
+    /// The remedy for an operator. May be empty.
     pub remedy: String,
     /// Bytes that moved in this attempt, in vain.
     pub bytes_moved: Bytes,
-    /// What the place that knows the cause thinks of trying again.
+    /// Whether another attempt can succeed, by the code that knows the cause.
     pub retry: Retry,
 }
 
@@ -71,9 +71,9 @@ impl std::error::Error for Failure {}
 pub enum Retry {
     /// At once: a kept-alive connection that had gone, an executor in shutdown.
     Now,
-    /// After a while: what is wrong may pass.
+    /// After a while: the cause may be temporary.
     Later,
-    /// Not before somebody changes something.
+    /// Only after a change by an operator or a client.
     Never,
 }
 
@@ -127,9 +127,9 @@ words!(Party {
     TransferService = "transfer service",
     /// The catalogue, where rules ask for transfers.
     Catalogue = "catalogue",
-    /// Who gives the tokens.
+    /// The token issuer.
     Issuer = "issuer",
-    /// What lies between.
+    /// The network between the endpoints.
     Network = "network",
 });
 
@@ -171,7 +171,7 @@ words!(ErrorClass {
     Overload = "overload",
     /// An answer that makes no sense.
     Protocol = "protocol",
-    /// Somebody cancelled it.
+    /// A client or an operator cancelled it.
     Cancelled = "cancelled",
     /// The transfer service did not end it by the time that it had.
     Unfinished = "unfinished",

@@ -9,18 +9,18 @@ use crate::{OpId, Outcome, Seq};
 ///
 /// Same inputs at the same times: same effects, byte for byte.
 pub trait Core {
-    /// What clients and operators ask of it.
+    /// A request of a client or an operator.
     type Command;
-    /// What must outlive the process.
+    /// State that must outlive the process.
     type Record: Clone;
-    /// What it orders from the world.
+    /// An order to the world.
     type Op;
-    /// What it tells those who watch. Lost events harm nobody.
+    /// A notification for observers. Losing one does no harm.
     type Event;
 
-    /// Takes inputs in their order, and appends what is to be done, in the order in which it is to be done.
+    /// Takes inputs in their order, and appends the effects to carry out, in order.
     ///
-    /// The cost follows what changed, not what is queued. An empty slice of inputs is allowed, and is a look at the clock.
+    /// The cost follows the changes, not the queue. An empty slice of inputs is allowed: the core then only looks at the time.
     fn step(
         &mut self,
         now: Timestamp,
@@ -29,7 +29,7 @@ pub trait Core {
     );
 }
 
-/// What a world tells its core.
+/// An input that a world gives to its core.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input<C, R> {
     /// A client or an operator asks for something.
@@ -38,8 +38,8 @@ pub enum Input<C, R> {
     Restored(R),
     /// This record, and all that were issued before it, are durable.
     Persisted(Seq),
-    /// This record will never be durable: it contradicts what the store holds (a job of that name exists). Whatever the
-    /// core has made of it must be undone. Comes before any [`Input::Persisted`] of this number or a later one.
+    /// This record will never be durable: it contradicts the store (a job of that name exists). The core must undo all that it derived from
+    /// the record. Comes before any [`Input::Persisted`] of this number or a later one.
     Refused(Seq),
     /// Something happened to an operation.
     World(OpId, WorldEvent),
@@ -47,24 +47,24 @@ pub enum Input<C, R> {
     Timer,
 }
 
-/// What a core wants done.
+/// An effect that a core orders.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect<R, O, E> {
     /// Make this record durable, after all earlier ones.
     Persist(Seq, R),
-    /// The record is durable: whoever waits for it may be answered.
+    /// The record is durable: its waiting client may be answered.
     Ack(Seq),
     /// Begin an operation.
     Start(OpId, O),
     /// End an operation early.
     Stop(OpId),
-    /// Tell those who watch.
+    /// Send this notification to observers.
     Emit(E),
     /// Step again at this time, or later.
     WakeAt(Timestamp),
 }
 
-/// What happens to an operation.
+/// An event of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorldEvent {
     /// It left the executor's own queue and works.
@@ -73,7 +73,7 @@ pub enum WorldEvent {
     Progress(Bytes),
     /// It came to its end, and this is how.
     Ended(Outcome),
-    /// Nobody can say what became of it: its executor vanished.
+    /// The end of the operation is unknown: its executor vanished.
     Lost,
     /// The destination already held the whole file, left by an earlier attempt of this transfer: size and checksum agree,
     /// nothing was copied. Carries the size.

@@ -46,7 +46,7 @@ pub trait Harness: Sized {
     fn run_until(&mut self, done: &mut dyn FnMut() -> bool) -> bool;
 }
 
-/// What a probe saw of one input.
+/// An input as a probe records it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// A command.
@@ -190,7 +190,7 @@ impl<H: Harness> Bench<H> {
         assert!(came, "waited in vain: {what}; seen so far: {:?}", self.probe.seen());
     }
 
-    /// Checks what must hold in every test.
+    /// Checks the invariants of every test.
     fn finish(self) {
         let steps = self.probe.steps();
         assert!(steps.is_sorted(), "time went back between two steps: {steps:?}");
@@ -308,7 +308,7 @@ pub fn stop_in_the_step_of_the_start<H: Harness>() {
     bench.finish();
 }
 
-/// Stopping what has ended, what never began, or the same thing twice does no harm to anything else.
+/// Stopping an operation that has ended or never began, or stopping one twice, affects no other operation.
 pub fn needless_stops_are_ignored<H: Harness>() {
     let mut bench = Bench::<H>::new();
     let (ended, order) = bench.world.short_op(1);

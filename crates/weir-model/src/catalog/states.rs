@@ -1,4 +1,4 @@
-//! States of what the catalogue keeps.
+//! States of the catalogue's objects.
 
 use super::word::words;
 
@@ -21,7 +21,7 @@ words! {
 }
 
 words! {
-    /// The state of a rule: it follows from the states of its locks, unless somebody holds the rule back.
+    /// The state of a rule: it follows from the states of its locks, unless the rule is held back.
     RuleState, "rule state" {
         /// Some locks wait for their files, and none is stuck.
         Replicating = "REPLICATING", 'R';
@@ -47,7 +47,7 @@ words! {
         Injecting = "INJECTING", 'I';
         /// Its end has come; rules that it made may live on.
         Ended = "ENDED", 'E';
-        /// Somebody stopped it.
+        /// An administrator stopped it.
         Stopped = "STOPPED", 'S';
     }
 }
@@ -87,7 +87,7 @@ words! {
         SubmissionFailed = "SUBMISSION_FAILED", 'A';
         /// Source and destination share no scheme.
         MismatchScheme = "MISMATCH_SCHEME", 'M';
-        /// Somebody holds it back.
+        /// It is held back.
         Suspend = "SUSPEND", 'U';
         /// A limit of its RSE or activity holds it back.
         Waiting = "WAITING", 'W';
@@ -113,11 +113,11 @@ words! {
 }
 
 words! {
-    /// Which files of a rule share their RSEs.
+    /// The set of a rule's files that share their RSEs.
     Grouping, "grouping" {
         /// All of them.
         All = "ALL", 'A';
-        /// Those of one dataset.
+        /// The files of one dataset.
         Dataset = "DATASET", 'D';
         /// None: each file is placed by itself.
         None = "NONE", 'N';

@@ -1,4 +1,4 @@
-//! A file's text, and the collection of what is wrong in it.
+//! A file's text, with the problems found in it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

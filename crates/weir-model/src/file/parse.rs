@@ -1,4 +1,4 @@
-//! From a text to what its tables hold.
+//! Parsing of a text into the content of its tables.
 
 use super::document::Document;
 use super::part::Part;
@@ -7,12 +7,10 @@ use super::section::Section;
 use super::table::Table;
 
 impl Document {
-    /// Reads the text as TOML: `read` takes the file's own table and gives what it holds, or `None` where a problem
-    /// that it reported leaves nothing to give.
+    /// Reads the text as TOML: `read` takes the file's own table and returns its content, or `None` after it has reported a problem.
     ///
     /// # Errors
-    /// Every problem found, in the order of the lines. Errors of syntax are reported alone, since what follows from them
-    /// would mislead.
+    /// Every problem found, in the order of the lines. Errors of syntax are reported alone, since their consequences would mislead.
     pub fn parse<T>(
         &self,
         table: &'static Table,
@@ -21,7 +19,7 @@ impl Document {
         self.read_with(|reader, root| read(&Section::new(reader, table, String::new(), None, root)))
     }
 
-    /// The same of the table under a key; what else the file holds is passed over.
+    /// Parses only the table under a key; the rest of the file is skipped.
     pub(super) fn parse_under<T>(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! What is wrong in a file, where, and what to do.
+//! Problems in a file: place, cause and remedy.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use serde::Serialize;
 /// One thing that is wrong in a file. Prints as `file:line: key: message; remedy`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file, as it was named by whoever asked to read it.
+    /// The file, as its reader named it.
     pub file: PathBuf,
     /// The line, from 1; `None` where the file as a whole is meant.
     pub line: Option<usize>,
     /// The key with its tables, such as `rse.quota`; empty where no key is meant.
     pub key: String,
-    /// What is wrong, in lower case, without a full stop.
+    /// The problem, in lower case, without a full stop.
     pub message: String,
-    /// What to do about it, likewise.
+    /// The remedy, in lower case, without a full stop.
     pub remedy: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is found while a document is read.
+//! The problems that are collected while a document is read.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -41,15 +41,15 @@ impl Reader<'_> {
 }
 
 impl Document {
-    /// Gives the file's own table as it is written, whatever its keys are.
+    /// Gives the file's own table as written, with any keys.
     ///
     /// # Errors
-    /// Those of its syntax.
+    /// The errors of its syntax.
     pub fn content(&self) -> Result<toml::Table, Vec<Problem>> {
         self.read_with(|_, root| Some(super::value::table(root)))
     }
 
-    /// Reads the text as TOML, and gives what `read` makes of its own table.
+    /// Parses the text as TOML, and returns the result of `read` on its own table.
     pub(super) fn read_with<T>(
         &self,
         read: impl for<'d> FnOnce(&'d Reader<'d>, &'d DeTable<'d>) -> Option<T>,

@@ -125,7 +125,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Reads a number of at least one that may be left out.
+    /// Reads an optional number of at least 1.
     pub fn positive(&self, key: &str, default: u32) -> u32 {
         let check = |n: &u32| {
             if *n > 0 {
@@ -271,7 +271,7 @@ impl<'d> Section<'d> {
         Vec::new()
     }
 
-    /// Notes that a value is no list of tables; gives nothing, as whatever the caller wanted.
+    /// Reports that a value is no list of tables, and returns nothing.
     fn refuse_list<T>(&self, key: &str, title: &str, value: &Spanned<DeValue<'_>>) -> Option<T> {
         let refusal = wrong_kind(value.get_ref(), "a list of tables", &format!("it as {title}"));
         self.refuse_at(&value.span(), key, refusal);
@@ -289,7 +289,7 @@ impl<'d> Section<'d> {
         ))
     }
 
-    /// Notes what is wrong with a key that is there; with the table where it is not.
+    /// Reports a problem with a key; with the table where the key is absent.
     pub fn refuse(&self, key: &str, refusal: Refusal) {
         let span = self.content.get(key).map(Spanned::span).or_else(|| self.span.clone());
         self.reader

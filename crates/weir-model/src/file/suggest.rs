@@ -1,4 +1,4 @@
-//! Finds the known word that somebody may have meant.
+//! Suggestion of the known word nearest to a misspelt one.
 
 /// Gives the known word nearest to `word`: at most a third of its letters inserted, left out, replaced or swapped with
 /// their neighbour, whatever the case; none in words of one or two letters. `None` if no word is that near.

@@ -1,4 +1,4 @@
-//! The keys that may stand in a table: what the parser accepts and what the handbook lists.
+//! The keys of a table: one list for the parser and the handbook.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 pub struct Key {
     /// The key as it is written in the file.
     pub name: &'static str,
-    /// What its value is: `size`, `rate`, `text`, …
+    /// The kind of its value: `size`, `rate`, `text`, …
     pub kind: &'static str,
-    /// What holds when it is left out; `required` where it must not be.
+    /// Its default; `required` where it has none.
     pub default: &'static str,
-    /// What it means, in one sentence of Markdown.
+    /// Its meaning, in one sentence of Markdown.
     pub meaning: &'static str,
 }
 

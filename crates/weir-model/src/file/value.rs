@@ -1,4 +1,4 @@
-//! Values of keys: from TOML to valid types, or a refusal that says what to write.
+//! Values of keys: from TOML to valid types, or a refusal with a remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use weir_units::{Algorithm, BitRate, Bytes, ParseError, Timestamp, duration};
 use super::suggest::nearest;
 use crate::names::{GridName, Link, NameError, RseName, SiteName, VoName};
 
-/// Why a value is not accepted, and what to write instead.
+/// The refusal of a value, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 

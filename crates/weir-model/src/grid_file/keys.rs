@@ -191,7 +191,7 @@ pub(super) const TOKEN_ISSUER: Table = Table {
     ],
 };
 
-/// What the keys of a place say; they are those of each table that has them.
+/// Texts for the keys of addresses, shared by all tables that have these keys.
 const LISTEN_DEFAULT: &str = "a loopback address; all with `host`";
 const LISTEN: &str = "Embedded: the address on which it listens, all of the machine's with `0.0.0.0` or `[::]`; without a port the system \
      chooses one at the first start, and it stays.";

@@ -6,7 +6,7 @@ use super::url::host_is_valid;
 use crate::file::{Refusal, Section};
 use crate::place::Place;
 
-/// Something is wrong with the keys; the section knows what.
+/// The keys have a problem, which the section has recorded.
 pub(super) struct Wrong;
 
 /// Reads both keys of a table; none if it has neither.

@@ -100,7 +100,7 @@ impl Sites {
         sites
     }
 
-    /// Gives the site of an RSE: the one that it names, which must exist, or one of its own name.
+    /// Gives the site of an RSE: the named site, which must exist, or a site with the RSE's own name.
     fn of(&mut self, table: &Section<'_>, rse: &RseName) -> Option<SiteName> {
         if !table.has("site") {
             let name = SiteName::new(rse.as_str()).expect("both kinds of names follow one rule");

@@ -64,7 +64,7 @@ pub(super) fn issuer(table: &Section<'_>) -> Option<GridIssuer> {
     }))
 }
 
-/// Reads what `[transfer]` says beside limits.
+/// Reads the keys of `[transfer]` that are not limits.
 pub(super) fn transfer(table: &Section<'_>) -> Result<Option<ExternalTransfer>, Wrong> {
     if !table.has("url") {
         refuse_external(table, &TRANSFER_EXTERNAL, "a transfer service that runs elsewhere");

@@ -8,20 +8,20 @@ use weir_units::Timestamp;
 
 use super::Tag;
 
-/// What fits into one Ethernet packet without being cut.
+/// Largest datagram that fits into one Ethernet packet without fragmentation, in bytes.
 const MOST: usize = 1500;
 
 /// local0.info, as flowd and XRootD have it (RFC 5424 section 6.2.1: 16 * 8 + 6).
 const PRIORITY: u8 = 134;
 
-/// Who moves what between whom.
+/// A flow: owner, purpose and addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
     /// Our end.
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
-    /// Whose it is, and for what.
+    /// The owner and purpose of the flow.
     pub tag: Tag,
     /// The program and what it does, such as `weir-storage`.
     pub application: String,
@@ -29,7 +29,7 @@ pub struct Flow {
     pub start: Timestamp,
 }
 
-/// What happens to a flow.
+/// An event in the life of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Bytes may move from now on.
@@ -50,8 +50,8 @@ pub struct Usage {
 }
 
 impl Flow {
-    /// The text of a firefly: a syslog header of seven words, and JSON. `host` is who tells. What TCP knows is left out where all
-    /// together would not fit into a packet.
+    /// The text of a firefly: a syslog header of seven words, and JSON. `host` is the sender. The figures of TCP are left out where the
+    /// whole would not fit into a packet.
     pub fn datagram(
         &self,
         event: Event,
@@ -106,7 +106,7 @@ impl Flow {
         Value::Object(lifecycle)
     }
 
-    /// An IPv4 connection to a socket of both kinds is told as what it is.
+    /// An IPv4 address mapped into IPv6 is written as IPv4.
     fn id(&self) -> Value {
         let [local, peer] = [self.local, self.peer].map(|end| end.ip().to_canonical());
         json!({
@@ -120,7 +120,7 @@ impl Flow {
     }
 }
 
-/// What TCP knows, in the names and units of `ss -i`: milliseconds, bytes, bits per second.
+/// TCP figures in the names and units of `ss -i`: milliseconds, bytes, bits per second.
 fn netlink(tcp: &TcpFigures) -> Value {
     let milliseconds = |time: std::time::Duration| time.as_micros() as f64 / 1000.0;
     json!({
@@ -171,7 +171,7 @@ mod tests {
         (words, serde_json::from_str(&body).unwrap())
     }
 
-    /// Collectors throw away what differs from this by one word.
+    /// Collectors drop a firefly that differs from this by one word.
     #[test]
     fn the_end_of_a_flow_as_collectors_read_it() {
         let now = Timestamp(1_763_809_500_000_001_000);

@@ -1,7 +1,7 @@
-//! Fireflies: datagrams that say whose flow this is, when it starts, while it goes on and when it ends.
+//! Fireflies: datagrams that name a flow's owner and purpose at its start, while it runs, and at its end.
 //!
-//! Source: the Scitags technical specification, and what flowd and XRootD send. One datagram per event, UDP port 10514, an RFC
-//! 5424 header and a JSON object of at most 1500 bytes together.
+//! Source: the Scitags technical specification, and what flowd and XRootD send. One datagram per event, UDP port 10514, an RFC 5424 header
+//! and a JSON object of at most 1500 bytes together.
 
 mod datagram;
 mod sender;

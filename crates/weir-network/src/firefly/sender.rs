@@ -1,4 +1,4 @@
-//! Who sends fireflies, to whom, and how often.
+//! The sender of fireflies: destinations, intervals and counters.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use weir_units::Timestamp;
 
 use super::{Event, Flow, PORT, Usage};
 
-/// Whom fireflies are sent to.
+/// Configuration of the firefly sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FireflyConfig {
@@ -28,7 +28,7 @@ pub struct FireflyConfig {
     /// How often a flow that goes on is told again.
     #[serde(with = "weir_units::duration")]
     pub interval: Duration,
-    /// Peers whose flows are nobody's business: a site's own machines.
+    /// Peers whose flows are not reported: a site's own machines.
     pub exclude: Vec<Network>,
 }
 
@@ -55,7 +55,7 @@ impl FireflyConfig {
 pub struct Snapshot {
     /// Bytes so far.
     pub usage: Usage,
-    /// What TCP knows; none once the connection is closed.
+    /// The figures of TCP; `None` once the connection is closed.
     pub tcp: Option<weir_http::TcpFigures>,
 }
 
@@ -64,7 +64,7 @@ pub struct Snapshot {
 pub struct Sent {
     /// Handed to the network.
     pub sent: u64,
-    /// Which it did not take: nothing waits for it.
+    /// Fireflies dropped because the network took them too slowly.
     pub dropped: u64,
 }
 
@@ -127,7 +127,7 @@ impl Drop for Marked {
 }
 
 impl Beacon {
-    /// One that tells nobody.
+    /// A beacon that sends nothing.
     pub fn off() -> Self {
         Self {
             inner: None,
@@ -135,10 +135,10 @@ impl Beacon {
         }
     }
 
-    /// One that tells those whom the configuration names, on the current runtime. `host` is who tells.
+    /// Starts a beacon on the current runtime, which sends to the configured destinations. `host` is the name of the sender.
     ///
     /// # Errors
-    /// If there is no socket to be had, of neither kind of address.
+    /// No socket could be opened, neither for IPv4 nor for IPv6.
     pub fn start(config: FireflyConfig, host: &str) -> io::Result<Self> {
         Self::off().succeeded_by(config, host)
     }
@@ -177,9 +177,9 @@ impl Beacon {
         })
     }
 
-    /// Tells that a flow starts; it goes on until what is returned is dropped. `None`: nobody is to know of it.
+    /// Reports the start of a flow, which goes on until the returned guard is dropped. `None` if the flow is not reported.
     ///
-    /// `usage` is asked now and then for the bytes so far, from any thread.
+    /// `usage` is called now and then, from any thread, and returns the bytes so far.
     pub fn mark(
         &self,
         flow: Flow,
@@ -207,12 +207,12 @@ impl Beacon {
         Some(Marked { inner, number, mark })
     }
 
-    /// What was sent so far.
+    /// Counters of sent and dropped fireflies.
     pub fn sent(&self) -> Sent {
         self.counts.read()
     }
 
-    /// What tells that, of this beacon and of all that succeed it.
+    /// A reader of the counters of this beacon and of its successors.
     pub fn watch_sent(&self) -> impl Fn() -> Sent + Send + Sync + 'static {
         let counts = self.counts.clone();
         move || counts.read()

@@ -1,4 +1,4 @@
-//! The number that says whose a flow is and what it is for.
+//! The SciTag: a number that names a flow's owner and purpose.
 
 /// The least number with an experiment in it.
 const LEAST: u32 = 65;
@@ -18,8 +18,8 @@ impl Tag {
         u16::try_from(number).ok().map(Self)
     }
 
-    /// The tag in the values of a `SciTag` header. None, several, or one that is no number in the range: no tag, and never an
-    /// error, since a transfer is worth more than its mark.
+    /// The tag in the values of a `SciTag` header. A missing, repeated or invalid value gives no tag instead of an error: a transfer is
+    /// worth more than its mark.
     pub fn from_header<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut values = values.into_iter();
         let (first, None) = (values.next()?, values.next()) else {

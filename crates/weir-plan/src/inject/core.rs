@@ -16,7 +16,7 @@ use crate::spec::Inject;
 
 /// Holds the links of one `rates` workload at their asked rates; see the [module](crate::inject).
 ///
-/// Give it what was observed whenever something may be due ([`RatesCore::next_due`]), at least once per cycle.
+/// Call it with observations whenever an injection may be due ([`RatesCore::next_due`]), at least once per cycle.
 #[derive(Debug, Clone)]
 pub struct RatesCore {
     workload: usize,
@@ -37,7 +37,7 @@ pub struct RatesCore {
 impl RatesCore {
     /// Makes the injector of one workload of a plan, for a run whose ramp begins at `start`; a workload may begin later.
     ///
-    /// `None` if the plan has no workload of that index, or it is not of kind `rates`.
+    /// `None` if the plan has no workload of that index, or its kind is not `rates`.
     pub fn new(plan: &Plan, workload: usize, start: Timestamp) -> Option<RatesCore> {
         let Some(Workload::Rates(rates)) = plan.workloads.get(workload) else {
             return None;
@@ -68,12 +68,11 @@ impl RatesCore {
         })
     }
 
-    /// Takes what was observed and appends what is to be injected now.
+    /// Takes observations and appends the injections that are due.
     ///
-    /// A link without observation is taken as it was last seen; links of other workloads are passed over. The driver
-    /// counts an injection as queued from the moment it gets it until it has arrived or failed. Injections come in the
-    /// order in which they were wanted, those of one moment in the order of the plan's links. Before `start` and after
-    /// the hold there are none.
+    /// A link without observation keeps its last one; links of other workloads are ignored. The driver counts an injection as queued from
+    /// the moment it gets it until it has arrived or failed. Injections come in the order of their due times; those of one moment in the
+    /// order of the plan's links. Before `start` and after the hold there are none.
     pub fn cycle(&mut self, now: Timestamp, observed: &[LinkObservation], out: &mut Vec<Injection>) {
         if now < self.start {
             return;
@@ -133,7 +132,7 @@ impl RatesCore {
         }
     }
 
-    /// What may be injected now, with the moment at which it was wanted, in the order of injection.
+    /// Injections that may happen now, each with its due time, in order.
     fn candidates(&mut self, elapsed: Duration) -> Vec<(Duration, usize)> {
         let mut candidates = Vec::new();
         for (at, link) in self.links.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
-//! How even a plan's injection is: the coefficient of variation of the bytes that are injected in a second.
+//! Evenness of a plan's injection: the coefficient of variation of the bytes injected in a second.
 //!
-//! It is that of the schedule alone, as if each file came at the moment at which it is injected. A run can hardly be more even, unless its
-//! files take seconds and so fill the gaps between them.
+//! The value is that of the schedule alone, as if each file arrived at the moment of its injection. A run can hardly be more even, unless
+//! its files take seconds and so fill the gaps between them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

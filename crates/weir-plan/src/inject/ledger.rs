@@ -1,4 +1,4 @@
-//! The ledger: what was wanted, injected and given up, per link and cycle.
+//! The ledger: files that were due, injected and given up, per link and cycle.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use weir_units::{Bytes, Timestamp};
 
 /// One link in one cycle.
 ///
-/// Files are counted in the row in which they were wanted or injected. Over a run, per link: `wanted` is exactly what the
-/// curve asks for; `injected` is the number of injections that were given out; what of `wanted` is neither injected nor
-/// `given_up` is `owed` in the last row. Where files failed, `injected` also counts those that replaced them.
+/// Files are counted in the row in which they were wanted or injected. Over a run, per link: `wanted` is exactly what the curve asks for;
+/// `injected` is the number of injections that were given out; files of `wanted` that are neither injected nor `given_up` are `owed` in the
+/// last row. `injected` also counts the replacements of failed files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
     /// Begin of the cycle.
@@ -34,7 +34,7 @@ pub struct LedgerRow {
     /// Largest lateness of the injected files.
     #[serde(with = "weir_units::duration")]
     pub late_max: Duration,
-    /// What held wanted files back, if anything.
+    /// The limit that held files back, if any.
     pub held: Option<Held>,
     /// Bytes delivered since the run began, as last observed.
     pub delivered: Bytes,
@@ -44,7 +44,7 @@ pub struct LedgerRow {
     pub active: u32,
 }
 
-/// What held back a file that was wanted.
+/// A limit that holds back a file that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
@@ -67,7 +67,7 @@ impl Held {
     }
 }
 
-/// What a link's row gathers until its cycle ends.
+/// The counters of a link's row until its cycle ends.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) injected: u64,

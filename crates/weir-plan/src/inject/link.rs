@@ -110,8 +110,8 @@ impl LinkState {
         }
     }
 
-    /// Places that are wanted by `elapsed`: those that the curve has reached, in batches those that it reaches before the next one. No more
-    /// come after the hold; the last batch of a link is a whole one.
+    /// Number of files due by `elapsed`: those that the curve has reached; in batches, those that it reaches before the next batch. After
+    /// the hold no more files become due; the last batch of a link is a whole one.
     pub(super) fn wanted_by(&self, elapsed: Duration) -> u64 {
         if self.end.is_zero() {
             return 0;
@@ -147,7 +147,7 @@ impl LinkState {
         self.injected - self.to_replace().min(self.injected) + self.given_up
     }
 
-    /// Files that may be injected now; gives up what is too old, and notes what holds the others back.
+    /// Number of files that may be injected now. Gives up files that are too old, and records the limit that holds the others back.
     pub(super) fn allowance(&mut self, elapsed: Duration) -> u64 {
         if elapsed >= self.end {
             return 0;
@@ -231,7 +231,7 @@ impl Batches {
         self.after(moment).saturating_sub(Duration::from_nanos(1))
     }
 
-    /// Takes the batch that is due, if one is: what was missed before is in it.
+    /// Takes the batch that is due, if there is one, with the files of missed batches.
     fn take(&mut self, now: Duration) -> bool {
         let is_due = now >= self.next;
         if is_due {

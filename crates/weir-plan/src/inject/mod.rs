@@ -1,16 +1,15 @@
-//! The injectors: of `rates` workloads a closed loop that holds links at their asked rates, of `matrix` and `ramp` one step
-//! after the other ([`StepsCore`]).
+//! The injectors: of `rates` workloads a closed loop that holds links at their asked rates, of `matrix` and `ramp` one step after the other
+//! ([`StepsCore`]).
 //!
-//! For each link with a rate the phases give a curve: the bytes that ought to have been asked for by a moment. Files sit on it one
-//! file size apart, the first of each link at a place of its own (`places`), so that links do not burst together. A file is injected when
-//! the curve reaches it, so what arrives follows the curve by the time that a transfer takes. Three bounds keep the loop
-//! from flooding:
-//! - **Backlog**: at most a few cycles' worth of bytes ([`BACKLOG_CYCLES`]), and at least [`BACKLOG_FILES`] files, may be
-//!   queued on a link. A link slower than asked is never idle and never has more than that waiting.
+//! For each link with a rate the phases give a curve: the bytes that should have been injected by a moment. Files sit on it one file size
+//! apart, the first of each link at a place of its own (`places`), so that links do not burst together. A file is injected when the curve
+//! reaches it, so arrivals follow the curve by the duration of a transfer. Three bounds keep the loop from flooding:
+//! - **Backlog**: at most a few cycles' worth of bytes ([`BACKLOG_CYCLES`]), and at least [`BACKLOG_FILES`] files, may be queued on a link.
+//!   A link slower than asked is never idle and never has more than that waiting.
 //! - **Debt**: files older than [`DEBT_CYCLES`] are given up. A link that was late catches up that much and no more.
 //! - **Space**: nothing is injected that might not fit into its destination.
 //!
-//! Failed files are injected again, up to a quarter of what the curve has asked for.
+//! Failed files are injected again, up to a quarter of the bytes of the curve.
 //!
 //! Everything is integers; a call costs a few operations per link.
 
@@ -50,15 +49,15 @@ pub const DEBT_CYCLES: u32 = 10;
 /// One file to be moved over one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Injection {
-    /// Unlike that of any other injection of the run; ascending within a workload.
+    /// Number of the injection, unique in the run and ascending within a workload.
     pub id: u64,
     /// The workload's index in the plan.
     pub workload: usize,
     /// The link.
     pub link: Link,
-    /// The link's place among those of the workload, from 0.
+    /// The link's index in its workload, from 0.
     pub place: usize,
-    /// Which of the source's files of this size, from 0.
+    /// Index of the source's file of this size, from 0.
     pub file: u32,
     /// The size.
     pub size: Bytes,
@@ -71,7 +70,7 @@ pub struct Injection {
     pub late: Duration,
 }
 
-/// What was seen of a link since the run began.
+/// Observations of a link since the run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkObservation {
     /// The link.
@@ -80,7 +79,7 @@ pub struct LinkObservation {
     pub delivered: Bytes,
     /// Bytes of files that were injected and have neither arrived nor failed.
     pub queued: Bytes,
-    /// Files of those that are moving.
+    /// Number of files that are being moved.
     pub active: u32,
     /// Bytes that the destination can still take; `None` if unknown.
     pub space_left: Option<Bytes>,

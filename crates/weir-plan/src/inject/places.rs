@@ -1,8 +1,8 @@
-//! Where the links of a workload begin: spread over the cycle, so that what they inject together is even.
+//! Start times of links: spread over the cycle, so that the total injection is even.
 //!
-//! Links drawn at random bunch: of thirty, two or three meet in most tenths of a cycle, and none in some. Here each link has a share of the
-//! cycle as large as its share of the bytes that are due in it, in an order in which the links into one RSE lie apart. So any stretch of the
-//! cycle brings about the same bytes, in all and into each RSE.
+//! Start times drawn at random bunch: of thirty links, two or three meet in most tenths of a cycle, and none in some. Here each link gets a
+//! share of the cycle proportional to its bytes in it, in an order that keeps the links into one RSE apart. Any stretch of the cycle then
+//! brings about the same bytes, in total and into each RSE.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ mod tests {
         rates.into_iter().enumerate().map(link).collect()
     }
 
-    /// Bits of the links whose place is in each tenth of the cycle.
+    /// Bits of the links that start in each tenth of the cycle.
     fn tenths(links: &[RatedLink], seed: u64, is_one: impl Fn(&RatedLink) -> bool) -> [u64; 10] {
         let mut bits = [0; 10];
         for (rated, place) in links.iter().zip(places(links, seed)) {

@@ -11,11 +11,11 @@ use crate::steps::Cell;
 /// One transfer of a cell that is to be submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepInjection {
-    /// Unlike that of any other injection of the run; ascending within a workload.
+    /// Number of the injection, unique in the run and ascending within a workload.
     pub id: u64,
     /// The cell's place among all cells of the workload, step by step, from 0.
     pub cell: usize,
-    /// Which of the cell's source files, from 0.
+    /// Index of the cell's source file, from 0.
     pub file: u32,
 }
 
@@ -66,7 +66,7 @@ impl StepsCore {
         self.workload
     }
 
-    /// Gives what the steps are made from.
+    /// The plan of the steps.
     pub fn plan(&self) -> &StepsPlan {
         &self.plan
     }
@@ -82,17 +82,17 @@ impl StepsCore {
         Some(self.since? + self.plan.timeout + Duration::from_nanos(1))
     }
 
-    /// A transfer of a cell has ended, whichever way. Those of earlier steps are passed over: they were given up.
+    /// Records the end of a cell's transfer, whatever its outcome. Transfers of earlier steps are ignored: they were given up.
     pub fn ended(&mut self, cell: usize) {
         if let Some(progress) = cell.checked_sub(self.first).and_then(|at| self.cells.get_mut(at)) {
             progress.ended = (progress.ended + 1).min(progress.submitted);
         }
     }
 
-    /// Appends what may be submitted now, cell by cell.
+    /// Appends the transfers that may be submitted now, cell by cell.
     ///
-    /// Gives the places of the cells whose step has taken too long: the driver gives up those of their transfers that have
-    /// not ended, and turns again at once. What was not submitted of them never will be.
+    /// Returns the indices of the cells whose step has exceeded its time: the driver gives up their unfinished transfers, and calls again
+    /// at once. Transfers of them that were not submitted never will be.
     pub fn turn(&mut self, now: Timestamp, out: &mut Vec<StepInjection>) -> Option<std::ops::Range<usize>> {
         while !self.is_done() && self.is_complete() {
             self.first += self.cells.len();

@@ -12,7 +12,7 @@ use crate::keys::THRESHOLD;
 use crate::spec::{Inject, RateSpec, WorkloadSpec};
 use crate::threshold::{Comparison, Metric, Subject, Threshold, Unit};
 
-/// What a threshold can be about: the grid and what the workloads ask of it.
+/// The possible subjects of a threshold: the grid, and the rates asked by the workloads.
 struct Asked<'a> {
     grid: &'a Grid,
     workloads: &'a [WorkloadSpec],
@@ -28,7 +28,7 @@ pub(super) fn read(section: &Section<'_>, grid: &Grid, workloads: &[WorkloadSpec
         };
         let bounds = bounds(&table, metric);
         let has_metric = |subject: &Subject| asked.check(subject, metric).is_ok();
-        // A pattern is refused once for what is the same of all that it stands for.
+        // A pattern is refused once for a problem that all its subjects share.
         let mut refused = BTreeSet::new();
         let some_have = subjects.len() > 1 && subjects.iter().any(has_metric);
         for subject in subjects {
@@ -157,7 +157,7 @@ impl Asked<'_> {
             .collect()
     }
 
-    /// What is asked of a subject at scale 1 in all; zero where nothing is.
+    /// The total rate asked of a subject at scale 1; zero if no workload asks for it.
     fn rate(&self, subject: &Subject, egress: bool) -> BitRate {
         let of = |spec: &&RateSpec| match subject {
             Subject::Total => true,
@@ -291,7 +291,7 @@ fn pick<T: ToString>(
     None
 }
 
-/// A bound as it is written; what it means depends on the metric.
+/// A bound as written; its meaning depends on the metric.
 enum Amount {
     Number(f64),
     Text(String),

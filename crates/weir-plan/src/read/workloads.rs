@@ -142,7 +142,7 @@ fn within(table: &Section<'_>, key: &str, least: Duration) -> Option<Duration> {
     })
 }
 
-/// Says what is wrong with a link of this grid, if anything.
+/// Checks a link of this grid.
 fn check_link(grid: &Grid, link: &Link) -> Result<(), Refusal> {
     for name in [&link.source, &link.destination] {
         check_rse(grid, name)?;
@@ -479,7 +479,7 @@ fn distinct<T: FromValue + Ord + std::fmt::Debug>(table: &Section<'_>, key: &str
     Some(list)
 }
 
-/// The links of a workload made of steps: those that it names, or every ordered pair of RSEs.
+/// The links of a workload of steps: the named links, or every ordered pair of RSEs.
 fn links(table: &Section<'_>, grid: &Grid) -> Option<Vec<Link>> {
     if table.has("links") {
         let links: Vec<Link> = distinct(table, "links")?;

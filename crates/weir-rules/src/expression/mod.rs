@@ -1,4 +1,4 @@
-//! RSE expressions: which RSEs a rule, a limit or a listing means.
+//! RSE expressions: the set of RSEs of a rule, a limit or a listing.
 //!
 //! The grammar is Rucio's, with a few additions. Operators have no precedence: they apply from left to right, and only parentheses group.
 //!

@@ -1,8 +1,8 @@
-//! Load plans: how many bytes a link is to get, cycle by cycle, and which files these are.
+//! Load plans: the bytes of a link in each cycle, and the files that make them up.
 //!
-//! A load holds one link at a rate that is a [`Curve`] of time. Each cycle it compares the bytes that the curve has asked for with those that
-//! it injected, and injects the difference, as long as what it injected before arrives: the loop is closed by the bytes that still wait. What
-//! cannot be injected is caught up for [`DEBT_CYCLES`] cycles, and then given up.
+//! A load holds one link at a rate that is a [`Curve`] of time. Each cycle it injects the difference between the bytes of the curve so far
+//! and the bytes injected so far. The loop is closed: while earlier injections do not arrive, it injects less. A shortfall is caught up for
+//! [`DEBT_CYCLES`] cycles, and then given up.
 
 mod curve;
 
@@ -142,7 +142,7 @@ impl Terms {
 
     /// Decides about the cycle that is due at a moment.
     ///
-    /// A quarter of what was asked for may replace what was lost; more than that is a link that does not work.
+    /// Lost bytes are injected again, up to a quarter of the bytes asked: a link that loses more does not work.
     pub fn decide(&self, elapsed: Duration, so_far: Sums) -> Cycle {
         let next = self.after(elapsed);
         let due = self.asked_by(next);
@@ -186,7 +186,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// A choice of files until the target is reached. `left` is what fits into quota and space; `None`: there is no limit.
+    /// A choice of files until the target is reached. `left` is the room in quota and space; `None`: there is no limit.
     pub fn new(target: Bytes, overshoot: u32, left: Option<Bytes>) -> Self {
         let most = u128::from(target.0) * u128::from(1000 + overshoot) / 1000;
         Self {
@@ -220,8 +220,8 @@ impl Choice {
         true
     }
 
-    /// Whether no more files are needed: the target is reached, or half of it, and a file came that exceeds it by too much. What is
-    /// missing then is wanted by the next cycle.
+    /// Whether no more files are needed: the target is reached, or at least half of it and the next file would exceed it by too much. The
+    /// next cycle asks for the missing bytes.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.target || self.is_near || self.files >= FILES_MAX
     }

@@ -70,7 +70,7 @@ fn what_one_unit_takes_the_next_does_not_find() {
     assert_eq!(taken, [RseId(0), RseId(1)]);
     let refused = placement.place(&unit(10, &[])).unwrap_err();
     assert!(matches!(refused, Shortage::Room { fitting: 0, .. }), "{refused}");
-    // What is there already takes nothing.
+    // Files that are already there take no room.
     assert_eq!(placement.place(&unit(10, &[(1, 10)])).unwrap(), [RseId(1)]);
 }
 

@@ -92,7 +92,7 @@ fn files_hop_where_no_link_leads() {
         assert_eq!((route.hops, route.distance), (expected, distance));
     };
     hops(1, &[3], 7);
-    // A direct link, however far, needs nobody else's storage.
+    // A direct link, however far, needs no storage of a third site.
     hops(4, &[], 50);
 }
 
