@@ -1,4 +1,4 @@
-//! What the transfer service's door asks of its core.
+//! Commands from the transfer service's door to its core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use weir_world::TransferId;
 
 use crate::{ActivityId, JobId, Link, Priority, SeId, Setting, Staging, Strategy, Tape, Ticket, VoId, Work};
 
-/// What clients and operators ask.
+/// A command of a client or an operator.
 ///
-/// Each command but [`Command::Begin`] gets one answer: a record with its job or ticket, acknowledged once durable; or, for a
-/// job that is not taken, [`crate::Event::Refused`]. Given once each: the door does not repeat them.
+/// Each command but [`Command::Begin`] gets one answer: a record with its job or ticket, acknowledged once durable; or,
+/// for a refused job, [`crate::Event::Refused`]. Each is given once: the door does not repeat them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Takes a job. Answered by [`crate::Record::Submitted`].
@@ -22,27 +22,28 @@ pub enum Command {
     Cancel {
         /// Comes back in the record.
         ticket: Ticket,
-        /// Which; of one job or of many. Unknown and ended ones are passed over.
+        /// The transfers, of one job or of many. Unknown and ended ones are ignored.
         transfers: Arc<[TransferId]>,
     },
     /// Changes the priority of transfers that have not ended. Answered by [`crate::Record::PrioritySet`].
     SetPriority {
         /// Comes back in the record.
         ticket: Ticket,
-        /// Which; unknown and ended ones are passed over.
+        /// The transfers; unknown and ended ones are ignored.
         transfers: Arc<[TransferId]>,
-        /// To what.
+        /// The new priority.
         priority: Priority,
     },
     /// Starts transfers at the next decision, past all limits and turns. Answered by [`crate::Record::Forced`].
     ///
-    /// They take their slots like any other, so that a resource may have more active than it allows; then nobody else starts there until
-    /// enough have ended. What an operator holds back (a limit of 0, a hold) waits all the same, and starts when it no longer is.
+    /// They take slots like any other, so a resource may have more active than it allows; then no other transfer starts
+    /// there until enough have ended. A limit of 0 or a hold by an operator still applies: such a transfer starts when
+    /// it is lifted.
     Force {
         /// Comes back in the record.
         ticket: Ticket,
-        /// Which. Those that do not wait for their copy (held, at tape, active, cancelled, ended) are passed over, and so are those that
-        /// were forced before.
+        /// The transfers. Those that do not wait for their copy (held, at tape, active, cancelled, ended) are ignored,
+        /// and so are those that were forced before.
         transfers: Arc<[TransferId]>,
     },
     /// Changes settings. Running transfers go on. Answered by [`crate::Record::SettingsChanged`].
@@ -62,11 +63,11 @@ pub enum Command {
 pub struct JobSpec {
     /// Its name.
     pub job: JobId,
-    /// What holds for all its transfers.
+    /// The terms of all its transfers.
     pub terms: Terms,
     /// One per file, in the order in which they should start. Ids are fresh.
     pub transfers: Vec<TransferSpec>,
-    /// Those of them that belong together; empty for independent files. No two share a transfer.
+    /// Groups of transfers that form one route; empty for independent files. No two share a transfer.
     pub routes: Vec<Route>,
 }
 
@@ -78,7 +79,7 @@ pub struct Route {
     pub kind: RouteKind,
     /// Their places in [`JobSpec::transfers`].
     pub places: std::ops::Range<usize>,
-    /// The place of the one that begins. For replicas, the core puts the best here before it records the job.
+    /// The index of the transfer that begins. For replicas, the core puts the best here before it records the job.
     pub live: usize,
 }
 
@@ -107,7 +108,7 @@ pub struct TransferSpec {
     pub size: Bytes,
     /// Activity of this file.
     pub activity: ActivityId,
-    /// What it asks of tape.
+    /// Its tape operations.
     pub tape: Tape,
 }
 
@@ -120,7 +121,7 @@ impl TransferSpec {
         }
     }
 
-    /// What is to be done first.
+    /// The first operation of the transfer.
     pub fn first_work(&self) -> Work {
         match self.tape.stage {
             Staging::No => Work::Copy,
@@ -129,18 +130,18 @@ impl TransferSpec {
     }
 }
 
-/// What a job asks for, beside its files.
+/// The terms of a job: all it asks for, beside its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Terms {
     /// How urgent.
     pub priority: Priority,
-    /// For whom.
+    /// The virtual organisation.
     pub vo: VoId,
     /// How often to try again after a failure, as FTS reads it: 0 the server's default, below 0 never, above 0 so often.
     pub retries: i32,
     /// How long to wait before the first new try; zero for the server's default.
     pub retry_delay: Duration,
-    /// When all files should have arrived; zero if it does not matter. Among transfers of one priority and link, those
-    /// whose deadline is near go first.
+    /// When all files should have arrived; zero if it does not matter. Among transfers of one priority and link, the
+    /// earliest deadlines go first.
     pub deadline: Timestamp,
 }

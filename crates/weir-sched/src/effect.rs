@@ -1,11 +1,11 @@
-//! What the core orders, and what it tells.
+//! Orders and events of the core.
 
 use serde::{Deserialize, Serialize};
 use weir_world::TransferId;
 
 use crate::{JobId, Link, Settled};
 
-/// What an executor is to do. It looks up everything else (URLs, tokens, checksums) by the transfer's id.
+/// An order to an executor. The executor looks up everything else (URLs, tokens, checksums) by the transfer's id.
 ///
 /// Room is left for `Delete` and `Stat`; executors match with a fallback that fails the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,18 +23,18 @@ pub enum Op {
         /// Earlier failures that counted, for the executor's choice of mode.
         failures: u8,
     },
-    /// The transfer is cancelled, but an operation of it was lost from sight: bring the destination to a known state.
+    /// The transfer is cancelled, but one of its operations was lost: bring the destination to a known state.
     ///
-    /// Ends with `Adopted` if the whole file is there; otherwise, what an earlier attempt left is removed, and it ends with
-    /// `Stopped`. `Failed` is taken as `Stopped`.
+    /// Ends with `Adopted` if the whole file is there; otherwise the executor removes the partial file of an earlier
+    /// attempt and ends with `Stopped`. `Failed` is treated as `Stopped`.
     Cleanup {
         /// From where to where.
         link: Link,
     },
-    /// Have the file brought from tape to disk at the source. What an earlier operation has asked for already is not asked
-    /// for again.
+    /// Bring the file from tape to disk at the source. A request of an earlier operation is not repeated.
     ///
-    /// Ends with `Ready`, or `Failed`. Stopping it leaves the request to whoever gives back pins, when the transfer has ended.
+    /// Ends with `Ready`, or `Failed`. After a stop the request remains; it is released with the pins, when the
+    /// transfer has ended.
     Stage {
         /// From where to where.
         link: Link,
@@ -57,7 +57,7 @@ impl Op {
     }
 }
 
-/// What the core tells those who watch. Each leaves only after the record behind it is durable, but for refusals.
+/// An event for observers. Except for refusals, each leaves only after its record is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A job was not taken, and nothing of it is kept.

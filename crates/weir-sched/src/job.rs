@@ -68,7 +68,7 @@ impl JobState {
         )
     }
 
-    /// What FTS3 writes as the job's reason, if anything.
+    /// The job's reason as FTS3 writes it, if there is one.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             Self::Failed | Self::FinishedDirty => {

@@ -1,17 +1,20 @@
-//! The transfer service's core: which transfer starts when, and what follows its end.
+//! The transfer service's core: it decides the start of every transfer, and the step after its end.
 //!
-//! The room `schedule` of the house. Jobs come in through the transfer service's door; this core decides; the driver (in
-//! `weir-transfer`, or the simulator) stores, copies and answers. It is pure: no runtime, no clock, no database, no network.
+//! The room `schedule` of the house. Jobs come in through the transfer service's door; this core decides; the driver
+//! (in `weir-transfer`, or the simulator) stores, copies and answers. It is pure: no runtime, no clock, no database, no
+//! network.
 //!
 //! # Invariants
-//! - **Persist before act.** No start and no answer leaves before its record is durable ([`weir_world`], "What a core promises").
+//! - **Persist before act.** No start and no answer leaves before its record is durable ([`weir_world`], "What a core
+//!   promises").
 //! - **One operation at a time.** A transfer has at most one operation of this core, and each has its own number.
 //! - **Terminal is terminal.** A transfer ends once, in one of three ways ([`Settled`]).
-//! - **Limits hold.** No link, storage element, VO at a storage element or shared resource has more active transfers than its
-//!   limit at the time of start; limits on bandwidth ([`Setting::Rate`]) are met within seconds. Only [`Command::Force`] goes past
-//!   them, and what it took counts for all who start later.
+//! - **Limits hold.** No link, storage element, VO at a storage element or shared resource has more active transfers
+//!   than its limit at the time of start; limits on bandwidth ([`Setting::Rate`]) are met within seconds. Only
+//!   [`Command::Force`] goes past them, and the slots that it took count for all later starts.
 //! - **Settings are data.** Order, limits and the optimiser follow [`Settings`], which change at any time.
-//! - **Cost follows change.** A step costs what its inputs changed, not what is queued; a queued transfer takes about 55 bytes.
+//! - **Cost follows change.** The cost of a step follows the changes of its inputs, not the queue; a queued transfer
+//!   takes about 55 bytes.
 //!
 //! # The life of a transfer
 //! ```text
@@ -20,21 +23,24 @@
 //!              │    on its way)     │  │    └─▶ cancelled
 //!              └───── delayed ◀─────┘  └─▶ (Cancel) stopping ─▶ cancelled, or finished if it was faster
 //! ```
-//! Several sources of one file, or the hops of one, are a [`Route`]: one is in this picture, the others are *held* outside it
-//! until it is their turn. Who is released by an end is part of the record of that end, so no crash falls between them.
+//! Several sources of one file, or the hops of one, are a [`Route`]: one is in this picture, the others are *held*
+//! outside it until it is their turn. The record of an end names the transfer that it releases, so no crash falls
+//! between them.
 //!
-//! A transfer that needs tape goes this way up to three times: to be brought online at its source ([`Work::Stage`]), to be
-//! copied, and to be watched until it is on tape ([`Work::Archive`]).
+//! A transfer that needs tape goes this way up to three times: to be brought online at its source ([`Work::Stage`]), to
+//! be copied, and to be watched until it is on tape ([`Work::Archive`]).
 //!
-//! Only *held*, *queued* (*forced*, if it is to start whatever the limits say), *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
+//! Only *held*, *queued* (*forced*, if it is to start whatever the limits say), *active* (starting or running) and
+//! *stopping* exist in the store: see [`Record`] and [`LiveState`].
 //!
 //! # How a driver uses it
-//! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has not
-//!    ended, in order of submission, and [`Record::SettingsChanged`] and [`Record::Learned`] if they are stored; then [`Command::Begin`].
-//! 2. Step it with whatever has come in, and carry out the effects in order. `Persist` effects go into one transaction with
+//! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has
+//!    not ended, in order of submission, and [`Record::SettingsChanged`] and [`Record::Learned`] if they are stored;
+//!    then [`Command::Begin`].
+//! 2. Step it with all new inputs, and carry out the effects in order. `Persist` effects go into one transaction with
 //!    as many others as are at hand; afterwards, one `Persisted` with the last number says it for all.
 //! 3. `Ack(seq)` belongs to the record of that number: it names the job or the ticket that waits.
-//! 4. `Start(op, order)`: look up by `op.transfer` what the order needs; report one final event.
+//! 4. `Start(op, order)`: look up the data of the order by `op.transfer`; report one final event.
 //!
 //! ```
 //! use std::sync::Arc;

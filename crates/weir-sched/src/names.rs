@@ -1,4 +1,4 @@
-//! Names of what the scheduler knows by number.
+//! Names of objects that the scheduler knows by number.
 
 use indexmap::IndexSet;
 

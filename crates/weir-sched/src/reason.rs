@@ -24,22 +24,22 @@ pub enum Reason {
     Idle,
     /// Others of the same link come first.
     Behind {
-        /// Those that are more urgent, or are resumed after a restart.
+        /// Transfers that are more urgent, or are resumed after a restart.
         more_urgent: u64,
-        /// Those as urgent as this one, before and behind it.
+        /// Transfers as urgent as this one, before and behind it.
         as_urgent: u64,
     },
     /// Something on the way has no room.
     Full {
-        /// What.
+        /// The full resource.
         resource: Resource,
         /// How many may be active.
         allowed: u32,
         /// How many are.
         active: u32,
-        /// What keeps it at that.
+        /// The limit that sets the number.
         cause: Cause,
-        /// Who holds the slots, largest share first; empty for a link.
+        /// The holders of the slots, largest share first; empty for a link.
         holders: Vec<Holder>,
     },
     /// An attempt failed, and it is too early for the next.
@@ -87,7 +87,7 @@ pub enum Reason {
     Stopping,
 }
 
-/// What keeps a resource from running more.
+/// The limit that keeps a resource from running more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -97,12 +97,12 @@ pub enum Cause {
     Optimiser,
     /// The operator's limit on bandwidth.
     Bandwidth {
-        /// That limit.
+        /// The limit on its bandwidth.
         limit: BitRate,
     },
     /// Nothing but failures came from it: it is tried once in a while.
     Faults {
-        /// What the last failure was.
+        /// The class of the last failure.
         class: Option<ErrorClass>,
         /// When it is tried again.
         until: Timestamp,
@@ -116,7 +116,7 @@ pub struct Holder {
     pub link: Link,
     /// Slots it holds.
     pub active: u32,
-    /// What each of them brings, if that is known.
+    /// Throughput of each of them, if known.
     pub each: Option<BitRate>,
 }
 
@@ -138,7 +138,7 @@ pub struct Decision {
     pub at: Timestamp,
     /// The transfer that was first in its link's queue.
     pub transfer: TransferId,
-    /// What was decided.
+    /// The decision.
     pub verdict: Verdict,
 }
 
@@ -157,9 +157,9 @@ pub enum Verdict {
     },
     /// Not yet.
     Wait {
-        /// What has no room.
+        /// The full resource.
         resource: Resource,
-        /// What keeps it from having more.
+        /// The limit that keeps it from having more.
         cause: Cause,
     },
 }
@@ -269,7 +269,7 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// Says what has no room, and what keeps it at that.
+/// Writes the full resource and the cause of its limit.
 fn full(f: &mut fmt::Formatter<'_>, names: &Names, resource: Resource, allowed: u32, cause: Cause) -> fmt::Result {
     let at = |se| names.se_name(se);
     let which = match resource {

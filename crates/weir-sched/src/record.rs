@@ -1,19 +1,19 @@
-//! What must outlive the process.
+//! Records: the state that must outlive the process.
 //!
 //! | record | the store writes | acknowledged |
 //! |---|---|---|
 //! | [`Record::Submitted`] | the job and its files, with everything the door knows of them, queued or held; the only one that may be refused ([`weir_world::Input::Refused`]), if the job or a file is there already | yes, the client gets its job id |
 //! | [`Record::Started`] | file: active (for [`Work::Stage`]: started; for [`Work::Archive`]: archiving), attempt, epoch, start time; `not_before` back to zero | no, the core then starts the operation |
-//! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason; the one in `released`: queued | no, [`crate::Event::Settled`] follows if it was the last |
+//! | [`Record::Ended`] | file: the state of [`Next`]; one line of history; finish time, bytes, reason; the one in `released`: queued | no, [`crate::Event::Settled`] follows if it was the last |
 //! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped; files in `released`: queued | yes, the client gets its answer |
 //! | [`Record::PrioritySet`] | files: their priority | yes |
 //! | [`Record::Forced`] | files: forced, until they start; `not_before` back to zero | yes |
 //! | [`Record::SettingsChanged`] | the settings, if they are kept in the store | yes |
-//! | [`Record::Learned`] | what the optimiser should remember, by name; losing it costs only time | no |
+//! | [`Record::Learned`] | learned values of the optimiser, by name; losing them costs only time | no |
 //! | [`Record::Live`] | never issued: the store gives it back, one per file that has not ended | |
 //!
-//! After a restart the store gives back [`Record::Live`] for each file that has not ended, in order of submission; or, for
-//! tests, all records from the beginning. Both lead to the same core.
+//! After a restart the store gives back [`Record::Live`] for each file that has not ended, in order of submission; or,
+//! for tests, all records from the beginning. Both lead to the same core.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub enum Record {
     Started {
         /// The operation.
         op: OpId,
-        /// What it does.
+        /// The operation.
         work: Work,
     },
     /// An attempt came to its end.
@@ -43,37 +43,37 @@ pub enum Record {
         op: OpId,
         /// How it ended.
         end: End,
-        /// What becomes of the transfer.
+        /// The next state of the transfer.
         next: Next,
-        /// The held one of the same [`crate::Route`] whose turn it is now. Without one, and with a final `next`, those that
-        /// are still held are never used.
+        /// The held transfer of the same [`crate::Route`] whose turn it is now. Without one, and with a final `next`,
+        /// the transfers that are still held are never used.
         released: Option<TransferId>,
     },
     /// Transfers were cancelled.
     Cancelled {
         /// The command that asked.
         ticket: Ticket,
-        /// Those that were waiting: they have ended, as cancelled.
+        /// Transfers that were waiting: they have ended, as cancelled.
         settled: Vec<TransferId>,
-        /// Those with an operation that may be running: it is stopped, and a [`Record::Ended`] follows.
+        /// Transfers with an operation that may be running: it is stopped, and a [`Record::Ended`] follows.
         stopping: Vec<TransferId>,
-        /// Held ones whose turn it is now, because the live one of their [`crate::Route`] is in `settled`.
+        /// Held transfers whose turn it is now, because the live one of their [`crate::Route`] is in `settled`.
         released: Vec<TransferId>,
     },
     /// The priority of transfers was changed.
     PrioritySet {
         /// The command that asked.
         ticket: Ticket,
-        /// Those that were changed.
+        /// The changed transfers.
         transfers: Vec<TransferId>,
-        /// To what.
+        /// The new priority.
         priority: Priority,
     },
-    /// Transfers are to start whatever the limits say.
+    /// Transfers start whatever the limits say.
     Forced {
         /// The command that asked.
         ticket: Ticket,
-        /// Those that will; all of them were queued.
+        /// The transfers that will start; all of them were queued.
         transfers: Vec<TransferId>,
     },
     /// Settings were changed.
@@ -83,20 +83,20 @@ pub enum Record {
         /// How, in order.
         changes: Arc<[Setting]>,
     },
-    /// What the optimiser has learned of some resources; later words replace earlier ones.
+    /// Learned values of the optimiser for some resources; later ones replace earlier ones.
     Learned(Arc<[Learned]>),
     /// A transfer that has not ended, as the store's rows tell it.
     Live(Live),
 }
 
-/// What the optimiser has learned of one resource.
+/// The learned values of the optimiser for one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
     /// How many transfers are worth running.
     pub slots: u32,
-    /// What one of them brings.
+    /// Throughput of one transfer.
     pub each: BitRate,
     /// When that was so.
     pub at: Timestamp,
@@ -134,11 +134,11 @@ pub enum End {
         /// Bytes that had moved.
         bytes_moved: Bytes,
     },
-    /// Nobody can say.
+    /// The result is unknown.
     Lost,
 }
 
-/// What becomes of a transfer after an attempt.
+/// The state of a transfer after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Next {
@@ -148,9 +148,9 @@ pub enum Next {
     Failed,
     /// Ended: cancelled, and nothing of it runs any more.
     Cancelled,
-    /// Waits for another attempt, or for what is to be done next.
+    /// Waits for another attempt, or for its next operation.
     Queued {
-        /// What the next operation is to do.
+        /// The next operation.
         work: Work,
         /// Not before this time.
         not_before: Timestamp,
@@ -161,7 +161,7 @@ pub enum Next {
         /// An attempt may have left something at the destination: look before copying.
         resume: bool,
     },
-    /// Cancelled, but the operation was lost, or its clean-up failed: another one will look at what is left at the destination.
+    /// Cancelled, but the operation was lost, or its clean-up failed: another operation will check the destination.
     Cleanup {
         /// Not before this time.
         not_before: Timestamp,
@@ -188,7 +188,7 @@ pub enum Settled {
     Finished,
     /// All attempts failed.
     Failed,
-    /// Somebody cancelled it.
+    /// A client or an operator cancelled it.
     Cancelled,
 }
 

@@ -14,10 +14,10 @@ use crate::{Next, Terms, Work};
 const FREE_IMMEDIATE: u8 = 2;
 /// Lost executors that are not counted, per transfer. Restarts of the service do not count at all.
 const FREE_LOSSES: u8 = 8;
-/// Clean-ups of a cancelled transfer that may fail before it is let go with whatever is left. With the pause that doubles from 10 s on
-/// that is three quarters of an hour: who cancelled waits for a storage that was restarted, not for one that is gone.
+/// Failed clean-ups of a cancelled transfer after which it is given up, with its partial file. With pauses that double
+/// from 10 s these are three quarters of an hour: long enough for a storage that restarts, not for one that is gone.
 const FAILED_CLEANUPS: u8 = 8;
-/// Pause while this service has no place for what is to be done.
+/// Pause while this service has no room for the operation.
 const BUSY_PAUSE: Duration = Duration::from_secs(30);
 /// The most retries a job can ask for.
 const MOST_RETRIES: i32 = 100;
@@ -33,7 +33,8 @@ pub struct RetryPolicy {
     pub delay_max: Duration,
     /// Pause while the issuer of tokens is slow or gone. Not counted: it says nothing of the transfer, and may take hours.
     pub issuer_pause: Duration,
-    /// Up to so many hundredths are added to each pause, so that what failed together does not come back together.
+    /// Largest random addition to each pause, in hundredths, so that transfers that failed together do not retry
+    /// together.
     pub jitter_percent: u32,
     /// Seed of the jitter.
     pub seed: u64,
@@ -53,7 +54,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What a transfer brings into the decision.
+/// The history of a transfer, as far as the decision needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
     pub(crate) transfer: TransferId,
@@ -65,7 +66,7 @@ pub(crate) struct History {
 }
 
 impl RetryPolicy {
-    /// Decides what follows a failed attempt.
+    /// Decides the step after a failed attempt.
     pub(crate) fn after_failure(&self, terms: &Terms, history: History, failure: &Failure, now: Timestamp) -> Next {
         let allowed = self.allowed(terms);
         let resume = history.resume || failure.phase != Phase::Preparation;
@@ -102,7 +103,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Decides what follows an attempt that nobody can account for.
+    /// Decides the step after a lost attempt.
     pub(crate) fn after_loss(&self, terms: &Terms, history: History, now: Timestamp) -> Next {
         if history.free_retries >= FREE_LOSSES {
             return self.counted(terms, history, ErrorClass::Internal, true, now);
@@ -118,7 +119,7 @@ impl RetryPolicy {
         }
     }
 
-    /// When to look after a cancelled transfer whose operation was lost.
+    /// The time of the clean-up after a cancelled transfer whose operation was lost.
     pub(crate) fn cleanup_at(&self, history: History, now: Timestamp) -> Timestamp {
         now + self.jittered(self.cleanup_delay(), history)
     }
@@ -160,7 +161,7 @@ impl RetryPolicy {
         }
     }
 
-    /// No transfer of these terms waits longer for its next attempt, whatever a clock of an earlier life said.
+    /// The longest wait for a next attempt under these terms, whatever the clock of an earlier life said.
     pub(crate) fn longest(&self, terms: &Terms) -> Duration {
         let counted = self.delay_max.max(self.base(terms).saturating_mul(PATIENCE_MAX));
         let pause = counted.max(self.issuer_pause).max(BUSY_PAUSE);
@@ -195,7 +196,7 @@ impl RetryPolicy {
 /// The most of [`patience`].
 const PATIENCE_MAX: u32 = 4;
 
-/// What takes longer to pass gets a longer pause: a full disk is not emptied in a minute.
+/// Factor of the pause by class of error: a full disk is not emptied in a minute.
 fn patience(class: ErrorClass) -> u32 {
     match class {
         ErrorClass::NoSpace => PATIENCE_MAX,

@@ -1,4 +1,4 @@
-//! What operators set: limits, shares, targets, and how much is left to the optimiser.
+//! Settings of operators: limits, shares, targets, and the freedom of the optimiser.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use weir_units::BitRate;
 
 use crate::{ActivityId, GroupId, Link, SeId, VoId};
 
-/// Weight or share of whom nobody gave another.
+/// The default weight or share.
 pub(crate) const SHARE: u32 = 100;
 
 /// Something that transfers hold while they run, and that has limits.
@@ -25,7 +25,7 @@ pub enum Resource {
     VoInbound(SeId, VoId),
     /// One virtual organisation at a storage element as source.
     VoOutbound(SeId, VoId),
-    /// What several storage elements share: a wide-area link, a set of gateways.
+    /// A resource that several storage elements share: a wide-area link, a set of gateways.
     Group(GroupId),
     /// Files that are brought online at a storage element.
     Staging(SeId),
@@ -43,21 +43,21 @@ pub enum Direction {
     Out,
 }
 
-/// Who decides how many transfers a link runs, up to its limit.
+/// The way in which the number of a link's transfers is decided, up to its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// The optimiser.
     #[default]
     Auto,
-    /// Nobody: the limit alone holds.
+    /// No optimiser: the limit alone holds.
     Off,
     /// The operator: so many.
     Fixed(u32),
 }
 
-/// One setting. `None` goes back to what holds without it. Numbers of storage elements mean nothing after a restart, so a
-/// store keeps settings by name.
+/// One setting. `None` restores the default. Numbers of storage elements mean nothing after a restart, so a store keeps
+/// settings by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// Transfers at once on every link without a limit of its own.
@@ -78,11 +78,12 @@ pub enum Setting {
     Weight(Link, Option<u32>),
     /// Rate up to which a link is served before others of the same priority.
     Target(Link, Option<BitRate>),
-    /// Share of a VO against others on the same link; 100 if not set, 0 for what others leave.
+    /// Share of a VO against others on the same link; 100 if not set, 0 for slots that others leave free.
     VoShare(VoId, Option<u32>),
     /// The same on one link; there it outweighs the share on all.
     LinkVoShare(Link, VoId, Option<u32>),
-    /// Share of an activity against others of the same VO on the same link; 100 if not set, 0 for what others leave.
+    /// Share of an activity against others of the same VO on the same link; 100 if not set, 0 for slots that others
+    /// leave free.
     ActivityShare(VoId, ActivityId, Option<u32>),
     /// A queue that was not served for so long rises by one priority, until it is; `None`: never.
     Ageing(Option<Duration>),
@@ -90,7 +91,7 @@ pub enum Setting {
     Optimiser(Mode),
     /// The optimiser of one link.
     LinkOptimiser(Link, Option<Mode>),
-    /// Nothing starts until this is taken back: what runs comes to its end, what comes in is queued.
+    /// Nothing starts until the hold is lifted: running transfers come to their end, new ones are queued.
     Hold(bool),
 }
 
@@ -132,8 +133,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// At most 20 per link, 100 in and 100 out per storage element (safe on a laptop); the optimiser at work below that;
-    /// 50,000 files brought online (half of what tape endpoints are known to bear); ageing after 30 minutes.
+    /// At most 20 per link, 100 in and 100 out per storage element (safe on a laptop); the optimiser on below that;
+    /// 50,000 files brought online (half of the number that tape endpoints are known to bear); ageing after 30 minutes.
     fn default() -> Self {
         Self {
             link: 20,
@@ -234,7 +235,7 @@ impl Settings {
         self.activity_shares.get(&(vo, activity)).copied().unwrap_or(SHARE)
     }
 
-    /// Who decides about a resource.
+    /// The mode of a resource.
     pub(crate) fn mode(&self, resource: Resource) -> Mode {
         match (resource, self.optimiser) {
             (Resource::Link(link), mode) => self.optimisers.get(&link).copied().unwrap_or(mode),

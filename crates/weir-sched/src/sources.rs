@@ -1,8 +1,8 @@
-//! Which replica to read from.
+//! Choice of the replica to read from.
 //!
-//! The expected time until a file has arrived, by what was measured on each link: what is queued before it, divided by what
-//! the link brings; then the copy itself; both as often as attempts fail. Storage that nobody has tried yet is taken to be as
-//! good as the median of those that are known, so that it gets its chance, and is not preferred.
+//! The cost is the expected time until a file has arrived, by the measurements on each link: the queue before it
+//! divided by the link's rate, then the copy itself; both multiplied by the expected number of attempts. A storage
+//! without measurements is assumed to be as good as the median of the others: it gets its chance, and is not preferred.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use weir_units::{BitRate, Bytes};
 
 use crate::SeId;
 
-/// What one transfer brings before anything was measured anywhere: 50 MB/s.
+/// Throughput of one transfer before any measurement: 50 MB/s.
 const GUESS: f64 = 50e6;
 /// An attempt that nearly always fails still has some chance.
 const HOPE: f64 = 0.02;
@@ -35,11 +35,11 @@ pub enum Strategy {
     FileThroughput,
     /// The fewest bytes that wait on the link.
     PendingData,
-    /// The shortest time until what waits on the link is copied.
+    /// The shortest time until the queue of the link is copied.
     WaitingTime,
-    /// That time, as often as attempts fail.
+    /// That time, multiplied by the expected number of attempts.
     WaitingTimeWithError,
-    /// That, and the time of the copy itself.
+    /// That time, plus the time of the copy itself.
     Duration,
 }
 
@@ -80,12 +80,12 @@ impl Strategy {
     }
 }
 
-/// A replica's storage, and what is known of the link from there.
+/// A replica's storage, with the measurements of the link from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Candidate {
     /// Where the replica is.
     pub source: SeId,
-    /// What one transfer brings, start-up and failures included.
+    /// Throughput of one transfer, start-up and failures included.
     pub each: Option<BitRate>,
     /// Part of recent attempts that failed for reasons of the path or the storage, in thousandths.
     pub failing: u32,
@@ -100,12 +100,12 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What one transfer brings, in bytes per second, if anything was measured.
+    /// Throughput of one transfer, in bytes per second, if measured.
     fn known(&self) -> Option<f64> {
         self.each.map(|each| each.as_f64() / 8.0).filter(|each| *each > 0.0)
     }
 
-    /// Seconds until what waits is copied.
+    /// Seconds until the queue is copied.
     fn wait(&self, each: f64) -> f64 {
         self.queued.as_f64() / (each * f64::from(self.slots.max(1)))
     }
@@ -125,7 +125,7 @@ pub struct Choice {
     pub expected: Duration,
 }
 
-/// What one transfer brings where nobody tried yet: the median of what is known of the others.
+/// Assumed throughput of one transfer on a link without measurements: the median of the others.
 fn usual(candidates: &[Candidate]) -> f64 {
     let mut rates: Vec<f64> = candidates.iter().filter_map(Candidate::known).collect();
     rates.sort_by(f64::total_cmp);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn fast_sources_come_first_unless_they_fail_or_are_busy() {
-        // A choice by name or by distance alone sends everybody to the source that is down.
+        // A choice by name or by distance alone sends every transfer to the source that is down.
         let fast = candidate(1, Some(100), 0, 0);
         let slow = candidate(2, Some(20), 0, 0);
         assert_eq!(order(&[slow, fast]), [1, 2]);

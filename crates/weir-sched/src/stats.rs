@@ -5,7 +5,7 @@ use weir_units::{BitRate, Bytes};
 
 use crate::{Link, SeId, VoId, Work};
 
-/// Counts of what is waiting, running and done. Counts of what ended are since the start of this core's life.
+/// Numbers of waiting, running and ended transfers. Ended ones are counted since the start of this core's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Transfers that could start if there were room.
@@ -37,24 +37,24 @@ pub struct LinkStats {
     pub link: Link,
     /// How many may be active, by the operator.
     pub limit: u32,
-    /// How many may be active now: the least of what operator, optimiser, bandwidth limit and faults allow.
+    /// Number that may be active now: the least of operator's limit, optimiser, bandwidth limit and breaker.
     pub allowed: u32,
-    /// What one transfer brings, start-up and failures included; none if that is not known.
+    /// Throughput of one transfer, start-up and failures included; `None` if unknown.
     pub each: Option<BitRate>,
     /// Part of recent attempts that failed for reasons of the path or the storage, in thousandths.
     pub failing: u32,
-    /// What there is.
+    /// The counts.
     pub counts: Counts,
 }
 
-/// What one virtual organisation asks of one tape, and its figures.
+/// The tape operations of one virtual organisation at one storage element, and their figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TapeStats {
     /// [`Work::Stage`] or [`Work::Archive`].
     pub work: Work,
     /// Where the tape is.
     pub se: SeId,
-    /// For whom.
+    /// The virtual organisation.
     pub vo: VoId,
     /// Transfers that wait for their turn.
     pub queued: u64,
@@ -67,9 +67,9 @@ pub struct TapeStats {
 pub struct GateStats {
     /// How many may be active, by the operator.
     pub limit: u32,
-    /// How many may be active now: the least of what operator, optimiser, bandwidth limit and faults allow.
+    /// Number that may be active now: the least of operator's limit, optimiser, bandwidth limit and breaker.
     pub allowed: u32,
-    /// What all of them bring, as measured.
+    /// Measured throughput of all of them.
     pub rate: BitRate,
     /// How many are.
     pub active: u32,

@@ -39,7 +39,7 @@ pub struct VoId(pub u32);
 #[serde(transparent)]
 pub struct ActivityId(pub u32);
 
-/// Stands for what several storage elements share, by number, as [`SeId`] does for storage.
+/// Number of a resource that several storage elements share, as [`SeId`] is for storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GroupId(pub u32);
@@ -53,7 +53,7 @@ pub struct Link {
     pub destination: SeId,
 }
 
-/// What an operation of a transfer does; or, of a transfer that waits, what it waits to have done.
+/// The operation that a transfer runs or waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -66,7 +66,7 @@ pub enum Work {
     Archive,
 }
 
-/// What a transfer asks of tape.
+/// The tape operations of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tape {
     /// At the source.

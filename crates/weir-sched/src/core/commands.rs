@@ -1,4 +1,4 @@
-//! What clients and operators ask.
+//! Commands of clients and operators.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Scheduler {
         match command {
             Command::Submit(spec) => self.submit(spec, effects),
             Command::Begin => self.begin(effects),
-            // What they speak of may not be restored yet, and what is restored later must not overrule them.
+            // Their transfers may not be restored yet, and records restored later must not overrule the command.
             _ if !self.begun => self.deferred.push(command.clone()),
             Command::Cancel { ticket, transfers } => self.cancel(*ticket, transfers, effects),
             Command::Force { ticket, transfers } => self.force(*ticket, transfers, effects),
@@ -93,8 +93,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The store will never have this job: nothing of it stays. None of its transfers runs, because their starts wait for
-    /// later records, which were never said to be durable. No other record can be refused: they only change what is there.
+    /// Undoes a job that the store refused. None of its transfers runs, because their starts wait for later records,
+    /// which never become durable. No other record can be refused: the others only change existing rows.
     pub(super) fn refused(&mut self, seq: Seq) {
         let Some(Then::Admit(spec)) = self.outbox.refuse(seq) else {
             return;
@@ -143,7 +143,7 @@ impl Scheduler {
             if self.table[row].stopping() || self.table[row].state == State::Loose {
                 continue;
             }
-            // What was started in an earlier life may have left something behind: it is stopped, not just forgotten.
+            // An operation of an earlier life may have left a partial file: it is stopped, not just forgotten.
             if self.holds_slot(row) || self.was_active(row) {
                 self.stop_later(row);
                 stopping.push(*transfer);
@@ -153,7 +153,7 @@ impl Scheduler {
                 self.dequeue(row);
                 self.count_end(row, Settled::Cancelled);
                 settled.push(*transfer);
-                // Whose turn is next is known only when all that this command cancels are out.
+                // The next turn is decided only after all transfers of this command are cancelled.
                 if self.table[row].route == NIL {
                     self.forget(row);
                 } else {

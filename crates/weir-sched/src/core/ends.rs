@@ -1,4 +1,4 @@
-//! How attempts end, and what follows.
+//! The ends of attempts, and the steps that follow them.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl From<Outcome> for End {
 }
 
 impl Scheduler {
-    /// Ends a running operation: its slot is free at once, what follows is recorded.
+    /// Ends a running operation: its slot is free at once, the next step is recorded.
     pub(super) fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         let next = self.decide_next(row, &end);
@@ -81,7 +81,7 @@ impl Scheduler {
         }
     }
 
-    /// What is known of the last `seconds` of an operation, which come to its end with them if they are the last.
+    /// The measured throughput of an operation's last `seconds`. With `last`, its total is known.
     fn sample(&self, row: u32, bytes: Bytes, seconds: f64, last: bool) -> Sample {
         let operation = self.operations.get(self.table[row].operation());
         Sample {
@@ -94,7 +94,8 @@ impl Scheduler {
         }
     }
 
-    /// Tells the policy how an attempt went. What was found at the destination, or is not known, moved nothing.
+    /// Reports the result of an attempt to the policy. A file found at the destination and a lost operation moved
+    /// nothing.
     fn learn(&mut self, row: u32, end: &End) {
         let (moved, failure) = match end {
             End::Done { bytes, .. } => (Some(*bytes), None),
@@ -129,7 +130,7 @@ impl Scheduler {
                 match (entry.tape().archive, stopping) {
                     (false, _) => Next::Finished,
                     (true, false) => self.queued_for(Work::Archive, history),
-                    // Nobody waits for tape any more, and that is what finished would say.
+                    // No client waits for the tape operation any more, and only it has finished.
                     (true, true) => Next::Cancelled,
                 }
             }
@@ -138,7 +139,7 @@ impl Scheduler {
                 Staging::Only => Next::Finished,
                 Staging::First | Staging::No => self.queued_for(Work::Copy, history),
             },
-            // What is asked of tape leaves nothing at the destination.
+            // A tape operation leaves nothing at the destination.
             _ if stopping && entry.work() != Work::Copy => Next::Cancelled,
             End::Lost if stopping => Next::Cleanup {
                 not_before: self.retry.cleanup_at(history, self.now),
@@ -152,7 +153,7 @@ impl Scheduler {
             }
             End::Failed(_) | End::Stopped { .. } if stopping => Next::Cancelled,
             End::Failed(failure) => self.retry.after_failure(terms, history, failure, self.now),
-            // Nobody here asked for the stop: the executor went away in good order.
+            // The stop was not ordered here: the executor shut down in good order.
             End::Lost | End::Stopped { .. } | End::Ready | End::Done { .. } | End::Adopted { .. } => {
                 self.retry.after_loss(terms, history, self.now)
             }
@@ -170,7 +171,8 @@ impl Scheduler {
         }
     }
 
-    /// Brings a transfer that holds no slot and is in no queue to where it goes next, and after it the one whose turn it is.
+    /// Takes a transfer that holds no slot and is in no queue to its next state, and then the released transfer of its
+    /// route.
     pub(super) fn follow(&mut self, row: u32, next: Next, released: Option<TransferId>) {
         match next {
             Next::Finished | Next::Failed | Next::Cancelled => {

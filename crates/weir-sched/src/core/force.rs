@@ -19,7 +19,7 @@ use crate::{Record, Ticket, Work};
 pub(super) struct Forced {
     /// To be started, in the order of their ids.
     next: BTreeSet<TransferId>,
-    /// Those that an operator holds back on their way. Only settings change that, so nothing else looks at them again.
+    /// Forced transfers whose way an operator has closed. Only settings reopen it, so nothing else looks at them again.
     barred: BTreeSet<TransferId>,
 }
 
@@ -67,7 +67,7 @@ impl Scheduler {
     pub(super) fn force_one(&mut self, row: u32) -> bool {
         let entry = &self.table[row];
         let waits = matches!(entry.state, State::Queued | State::Delayed);
-        // For the store, what was active when the service stopped still is.
+        // In the store, a transfer that was active when the service stopped still is.
         if !waits || entry.work() != Work::Copy || entry.stopping() || self.was_active(row) {
             return false;
         }

@@ -1,8 +1,9 @@
-//! From transfer ids to rows.
+//! Map from transfer ids to rows.
 //!
 //! A store numbers transfers one after the other, files of one job together; they end roughly in that order. So ids are
-//! kept in chunks of 64 neighbours: four bytes each, and what is looked up together lies together. A plain hash table needs
-//! twice the memory and a cache miss for every look. Ids far from all others cost a chunk each: correct, but not small.
+//! kept in chunks of 64 neighbours: four bytes each, and ids that are looked up together lie together. A plain hash
+//! table needs twice the memory and a cache miss for every lookup. Ids far from all others cost a chunk each: correct,
+//! but not small.
 
 use hashbrown::HashTable;
 use weir_world::TransferId;
@@ -28,8 +29,8 @@ pub(crate) struct Ids {
     len: usize,
 }
 
-/// Spreads bases over the index (the finaliser of SplitMix64: Steele, Lea, Flood, OOPSLA 2014). Ids are given by the store,
-/// not by clients, so nobody can choose them to collide.
+/// Spreads bases over the index (the finaliser of SplitMix64: Steele, Lea, Flood, OOPSLA 2014). The store assigns ids,
+/// not clients, so ids cannot be chosen to collide.
 fn spread(base: u64) -> u64 {
     let mut word = base.wrapping_add(0x9E37_79B9_7F4A_7C15);
     word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -32,20 +32,20 @@ use table::{State, Table};
 use tape::{Tapes, Whose};
 use terms::TermsTable;
 
-/// What the optimiser has learned is recorded no more often: a crash costs it a few minutes of learning.
+/// Shortest interval between records of the optimiser's state: a crash costs a few minutes of learning.
 const LEARNED_EVERY: Duration = Duration::from_secs(300);
 
-/// What goes into the scheduler.
+/// An input of the scheduler.
 pub type Input = weir_world::Input<Command, Record>;
-/// What comes out of it.
+/// An effect of the scheduler.
 pub type Effect = weir_world::Effect<Record, Op, Event>;
 
 /// How a scheduler is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The life of this core: greater than that of every core before it that used the same store.
+    /// The epoch of this core: greater than that of every core before it that used the same store.
     pub epoch: u64,
-    /// What holds before any [`Command::Set`].
+    /// The settings before any [`Command::Set`].
     pub settings: Settings,
     /// When to try again.
     pub retry: RetryPolicy,
@@ -68,7 +68,7 @@ impl Default for Config {
     }
 }
 
-/// The transfer service's core. See the [crate's page](crate) for what it promises.
+/// The transfer service's core. The [crate's page](crate) lists its invariants.
 #[derive(Debug)]
 pub struct Scheduler {
     epoch: u64,
@@ -123,8 +123,8 @@ impl Scheduler {
         }
     }
 
-    /// Looks at all that the inputs speak of. It is seldom in the cache, and the processor fetches many things at once where
-    /// none has to wait for what follows from another: a fifth of the time of 200 ends on 10,000 links.
+    /// Prefetches the rows of all inputs. They are seldom in the cache, and independent loads overlap: a fifth of the
+    /// time of 200 ends on 10,000 links.
     fn fetch(&self, inputs: &[Input]) {
         let mut seen = 0;
         for input in inputs {
@@ -148,13 +148,13 @@ impl Scheduler {
         }
     }
 
-    /// Issues a record. What depends on it waits for [`Scheduler::persisted`].
+    /// Issues a record. Its consequences wait for [`Scheduler::persisted`].
     fn persist(&mut self, record: Record, then: Then, effects: &mut Vec<Effect>) {
         let seq = self.outbox.put(then);
         effects.push(Effect::Persist(seq, record));
     }
 
-    /// Records up to here are durable: what waited for them happens, in their order.
+    /// Records up to here are durable: carries out their consequences, in order.
     fn persisted(&mut self, durable: Seq, effects: &mut Vec<Effect>) {
         while let Some((seq, then)) = self.outbox.take(durable) {
             match then {
@@ -213,7 +213,7 @@ impl Scheduler {
         effects.push(Effect::Start(op, order));
     }
 
-    /// Stops what is still running of these.
+    /// Stops the operations of these transfers that still run.
     fn stop(&mut self, transfers: &[TransferId], effects: &mut Vec<Effect>) {
         for transfer in transfers {
             let Some(row) = self.table.find(*transfer) else {
@@ -236,8 +236,8 @@ impl Scheduler {
         }
     }
 
-    /// The row of an operation that this core has running. What is said of any other is not for us: it is a repetition,
-    /// comes late, or comes from another life.
+    /// The row of an operation that this core has running. Reports about any other operation are repeated, late, or
+    /// from another epoch.
     fn running(&self, op: OpId) -> Option<u32> {
         let row = self.table.find(op.transfer)?;
         let found = &self.table[row];
@@ -280,7 +280,8 @@ impl Scheduler {
         counts.delayed_bytes += entry.size;
     }
 
-    /// Cancels a transfer of which an operation may be running. What waits for its turn waits elsewhere from now on.
+    /// Cancels a transfer that may have a running operation. A transfer that waits for its turn moves to the queue of
+    /// clean-ups.
     fn stop_later(&mut self, row: u32) {
         if self.table[row].state != State::Queued {
             return self.table[row].set_stopping();
@@ -326,7 +327,7 @@ impl Scheduler {
         }
     }
 
-    /// The queue at a tape that a transfer belongs to, or of what cleans up at its destination.
+    /// The tape queue, or clean-up queue, of a transfer.
     fn whose(&self, row: u32) -> Whose {
         let entry = &self.table[row];
         let link = self.policy.key(entry.lane);
@@ -341,7 +342,7 @@ impl Scheduler {
         }
     }
 
-    /// Queues what has waited long enough.
+    /// Queues transfers whose delay is over.
     fn wake_due(&mut self) {
         while let Some((_, transfer)) = self.due.first().copied().filter(|(at, _)| *at <= self.now) {
             let row = self
@@ -353,7 +354,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives slots to those whose turn it is, as far as the budget of a step goes.
+    /// Gives slots to transfers by turn, within the budget of a step.
     fn start_what_may(&mut self, effects: &mut Vec<Effect>) {
         if self.policy.holds() {
             return;
@@ -365,7 +366,7 @@ impl Scheduler {
             self.begin_attempt(row, effects);
         }
         for _ in 0..self.starts_per_step {
-            // What was active when the service stopped has its slots before anything goes past the limits.
+            // Transfers that were active when the service stopped get slots before any is forced past the limits.
             let next = self.policy.pick(&mut self.table, RESUMED + 1, self.now);
             let next = next.or_else(|| self.next_forced());
             let next = next.or_else(|| self.policy.pick(&mut self.table, LEVELS, self.now));
@@ -385,7 +386,7 @@ impl Scheduler {
         self.persist(Record::Started { op, work }, then, effects);
     }
 
-    /// Makes what the optimiser has learned durable, now and then.
+    /// Records the optimiser's state, at most every [`LEARNED_EVERY`].
     fn record_learned(&mut self, effects: &mut Vec<Effect>) {
         if self.policy.has_learned() && self.now >= self.recorded + LEARNED_EVERY {
             self.recorded = self.now;
@@ -394,7 +395,7 @@ impl Scheduler {
         }
     }
 
-    /// Asks to be woken for what is next, unless that was asked already.
+    /// Requests a wake-up for the next due time, unless it is already requested.
     fn arm(&mut self, effects: &mut Vec<Effect>) {
         if self.armed.is_some_and(|at| at <= self.now) {
             self.armed = None;

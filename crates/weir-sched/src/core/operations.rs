@@ -1,4 +1,4 @@
-//! What runs: the few fields that only running transfers need.
+//! Running operations: the few fields that only running transfers need.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ pub(crate) struct Operation {
     pub(crate) row: u32,
     pub(crate) since: Timestamp,
     pub(crate) moved: Bytes,
-    /// Up to when what it moved is known.
+    /// The time of the last progress report.
     marked: Timestamp,
-    /// What it moved at, as it reported last, in bytes per second.
+    /// The last reported throughput, in bytes per second.
     pub(crate) rate: Option<f64>,
     /// It has reported at least once.
     pub(crate) reported: bool,
@@ -55,8 +55,8 @@ impl Operations {
         &self.entries[number as usize]
     }
 
-    /// Notes progress: gives what moved since the last mark, and in how many seconds; none if too little time has passed
-    /// to tell a rate. A marker that was overtaken changes nothing.
+    /// Records progress: returns the bytes since the last report and the seconds that they took; `None` if too little
+    /// time has passed to compute a rate. A report that arrives out of order changes nothing.
     pub(crate) fn mark(&mut self, number: u32, moved: Bytes, now: Timestamp, least: Duration) -> Option<(Bytes, f64)> {
         let operation = &mut self.entries[number as usize];
         let seconds = now.since(operation.marked);

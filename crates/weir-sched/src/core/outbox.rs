@@ -1,4 +1,4 @@
-//! What waits for the store: nothing in here happens before its record is durable.
+//! The outbox: effects that wait until their record is durable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use weir_world::{Seq, TransferId};
 
 use crate::{JobSpec, Settled};
 
-/// What follows once a record is durable.
+/// The consequence of a record, once it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Nothing.
@@ -34,7 +34,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Numbers a record, and keeps in mind what follows it.
+    /// Numbers a record, and stores its consequence.
     pub(crate) fn put(&mut self, then: Then) -> Seq {
         self.last = self.last.next();
         if then != Then::Nothing {
@@ -48,7 +48,7 @@ impl Outbox {
         self.waiting.push_back((self.last, then));
     }
 
-    /// Takes what may happen now that records up to `durable` are. Each comes out once.
+    /// Takes the next consequence whose record is at most `durable`. Each is returned once.
     pub(crate) fn take(&mut self, durable: Seq) -> Option<(Seq, Then)> {
         if self.waiting.front()?.0 <= durable {
             self.waiting.pop_front()
@@ -57,13 +57,13 @@ impl Outbox {
         }
     }
 
-    /// Takes out what was to follow a record that will never be durable.
+    /// Removes the consequence of a record that the store refused.
     pub(crate) fn refuse(&mut self, seq: Seq) -> Option<Then> {
         let found = self.waiting.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
         Some(std::mem::replace(&mut self.waiting[found].1, Then::Nothing))
     }
 
-    /// Takes back the news that a transfer has ended, one that was cancelled while its job was on its way to be refused.
+    /// Removes the event that a transfer has ended, for one that was cancelled while its job was about to be refused.
     pub(crate) fn unsettle(&mut self, transfer: TransferId) {
         for (_, then) in &mut self.waiting {
             if matches!(then, Then::Settle(settled, _) if *settled == transfer) {

@@ -1,7 +1,8 @@
-//! Back to where an earlier life stopped.
+//! Restoring the state of an earlier life.
 //!
-//! What was active then is resumed: it goes to the front of its queue, above all priorities, and its next attempt looks at
-//! the destination before it copies. It keeps its attempt number, so that numbers never repeat.
+//! Transfers that were active then are resumed: they go to the front of their queue, above all priorities, and their
+//! next attempt looks at the destination before it copies. They keep their attempt number, so that numbers never
+//! repeat.
 
 use weir_units::Timestamp;
 use weir_world::TransferId;
@@ -100,7 +101,7 @@ impl Scheduler {
             LiveState::Active => self.resume(row, live.attempt),
             LiveState::Stopping => {
                 entry.set_stopping();
-                // One that waited for its clean-up held no slot, and has no claim to one now.
+                // A transfer that waited for its clean-up held no slot, and gets none now.
                 if live.not_before > Timestamp(0) {
                     entry.set_resume(true);
                     self.enqueue(row, self.level(row), Join::Back, not_before);

@@ -1,8 +1,9 @@
-//! Transfers that belong together: the sources of one file, or its hops. One is live, the others are held until it is their
-//! turn.
+//! Routes: the alternative sources of one file, or its hops. One transfer of a route is live, the others are held until
+//! their turn.
 //!
-//! Who is next is decided when one ends, and is part of the record of that end: after a crash, either neither has happened
-//! or both have. A route costs twenty bytes, its held transfers are ordinary rows in a list; independent files cost nothing.
+//! The end of a live transfer decides its successor, and the record of that end contains the decision: after a crash,
+//! either neither has happened or both have. A route costs twenty bytes, its held transfers are ordinary rows in a
+//! list; independent files cost nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,13 +82,14 @@ impl Scheduler {
         chosen
     }
 
-    /// The place of the best source for a file of this size, by what is known now. `None` without links.
+    /// The index of the best source for a file of this size, by current measurements. `None` without links.
     pub fn best(&self, strategy: Strategy, links: &[Link], size: Bytes) -> Option<usize> {
         let candidates: Vec<Candidate> = links.iter().map(|link| self.candidate(*link)).collect();
         rank_by(strategy, &candidates, size).first().copied()
     }
 
-    /// Takes in a route of a job whose transfers are in these rows, in no queue yet. All but one of them are held from here on.
+    /// Adds a route of a job whose transfers are in these rows, in no queue yet. All but one of them are held from now
+    /// on.
     pub(super) fn join(&mut self, route: &Route, job: &[u32]) {
         let number = self.routes.insert(route.kind);
         for place in route.places.clone() {
@@ -106,7 +108,7 @@ impl Scheduler {
         self.attach(row, number, held);
     }
 
-    /// No more transfers of restored routes will come: what has none left is given back.
+    /// Ends the restoring of routes: routes without transfers are freed.
     fn forget_names(&mut self) {
         for number in std::mem::take(&mut self.routes.named).into_values() {
             let group = &self.routes.groups[number as usize];
@@ -168,7 +170,7 @@ impl Scheduler {
         group.is_some_and(|group| matches!(group.kind, RouteKind::Replicas(_)) && !group.held.is_empty())
     }
 
-    /// Whose turn it is when this one has ended so, if anybody's.
+    /// The successor of a transfer that ended so, if there is one.
     pub(super) fn successor(&self, row: u32, settled: Settled) -> Option<TransferId> {
         let group = self.routes.get(self.table[row].route)?;
         // The copy is there already: another source would not bring it to tape.
@@ -223,7 +225,7 @@ impl Scheduler {
         self.enter(row, Join::Front);
     }
 
-    /// Cancels a held one. What comes after a hop has lost its way, and is cancelled with it.
+    /// Cancels a held transfer. The later hops of a cancelled hop are cancelled with it.
     pub(super) fn cancel_held(&mut self, row: u32, settled: &mut Vec<TransferId>) {
         let group = self.routes.get(self.table[row].route);
         let hops = group.is_some_and(|group| group.kind == RouteKind::Hops);
@@ -300,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_route_of_two_stays_below_the_budget_of_its_transfers() {
-        // A queued transfer takes 52 bytes, and may take 64: what a route costs is shared by two at least.
+        // A queued transfer takes 52 bytes, and may take 64: at least two transfers share the cost of a route.
         assert!(2 * 52 + size_of::<Group>() <= 2 * 64, "{}", size_of::<Group>());
     }
 }

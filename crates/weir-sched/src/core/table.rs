@@ -37,17 +37,17 @@ pub(crate) struct Row {
     pub(crate) attempt: u32,
     /// The route it belongs to; [`NIL`] for an independent file.
     pub(crate) route: u32,
-    /// Two words whose meaning depends on the state: neighbours in the queue or among the held, the due time of a delayed one, the entry
-    /// of a running one in the table of operations.
+    /// Two words whose meaning depends on the state: neighbours in the queue or among the held, the due time of a
+    /// delayed transfer, the index of a running one in the table of operations.
     words: [u32; 2],
     /// The queue of its lane that it is in.
     pub(crate) queue: u16,
     pub(crate) failures: u8,
-    /// Of one that is cleaned up: clean-ups of this life that failed.
+    /// Failed clean-ups of a cancelled transfer, in this life.
     pub(crate) free_retries: u8,
     pub(crate) state: State,
     flags: u8,
-    /// What it asks of tape, and what is done now.
+    /// Its tape operations, and the current one.
     tape: u8,
 }
 
@@ -55,7 +55,7 @@ const RESUME: u8 = 1;
 const STOPPING: u8 = 2;
 const CLEANUP: u8 = 4;
 const ISSUER: u8 = 8;
-/// Of what it asks of tape, and what is done now: two bits each for the work and the staging, one for the archive.
+/// Encoding of the tape byte: two bits each for the work and the staging, one for the archive.
 const WORK: [Work; 3] = [Work::Copy, Work::Stage, Work::Archive];
 const STAGING: [Staging; 3] = [Staging::No, Staging::First, Staging::Only];
 const STAGING_SHIFT: u8 = 2;
@@ -131,7 +131,7 @@ impl Row {
         self.flags = self.flags & !ISSUER | if awaits { ISSUER } else { 0 };
     }
 
-    /// What it waits for, or what its operation does.
+    /// The operation that it waits for or runs.
     pub(crate) fn work(&self) -> Work {
         WORK[usize::from(self.tape & 3)]
     }
@@ -140,7 +140,7 @@ impl Row {
         self.tape = self.tape & !3 | work as u8;
     }
 
-    /// What it asks of tape.
+    /// Its tape operations.
     pub(crate) fn tape(&self) -> Tape {
         Tape {
             stage: STAGING[usize::from(self.tape >> STAGING_SHIFT & 3)],
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_row_stays_small() {
-        // 30 million queued transfers at 64 bytes are 2 GB: what a row gains, every queue pays.
+        // 30 million queued transfers at 64 bytes are 2 GB: every queue pays for a larger row.
         assert_eq!(size_of::<Row>(), 48);
     }
 

@@ -1,9 +1,10 @@
-//! What waits for tape: files to be brought online, and copies to be written to tape. And, with it, what cleans up after a cancel: it
-//! asks for no slot either, or it would wait for ever where nothing may start any more.
+//! Queues of tape operations: files to bring online, and copies to watch until they are on tape. Clean-ups after a
+//! cancel wait here too: with a slot they would wait for ever at a link where nothing may start.
 //!
-//! Apart from the queues of links: what tape works on moves no bytes over a link, takes hours, and is counted in tens of
-//! thousands. Each VO at a storage element has a queue; limits hold per storage element and per VO there. The more urgent
-//! level goes first; among equals, the VO that has least at work. Nothing limits how many copies wait to be written to tape.
+//! Tape operations are apart from the queues of links: they move no bytes over a link, take hours, and are counted in
+//! tens of thousands. Each VO at a storage element has a queue; limits hold per storage element and per VO there. The
+//! more urgent level goes first; among equals, the VO with the fewest running. The number of copies that wait to be
+//! written to tape is not limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use crate::{Cause, Reason, Resource, SeId, VoId, Work};
 /// Clean-ups at once, of a VO at a storage element: two or three small requests each.
 const CLEANUPS: u32 = 50;
 
-/// Whose queue, for what, and where.
+/// Key of a queue: virtual organisation, operation and storage element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Whose {
     pub(crate) work: Work,
@@ -117,7 +118,7 @@ impl Tapes {
         }
     }
 
-    /// Why what is queued here is.
+    /// The reason why transfers wait here.
     pub(crate) fn why(&self, whose: Whose, settings: &Settings) -> Reason {
         let full = self
             .limits(whose, settings)
@@ -142,7 +143,7 @@ impl Tapes {
         })
     }
 
-    /// What a lane needs, how much of it is taken, and how much there is.
+    /// The limits of a lane: resource, slots taken and slots allowed.
     fn limits(&self, whose: Whose, settings: &Settings) -> Vec<(Resource, u32, u32)> {
         let of_vo = self.lanes.get(&whose).map_or(0, |lane| lane.active);
         match whose.work {
@@ -159,7 +160,7 @@ impl Tapes {
             .to_vec()
     }
 
-    /// Whatever shares a limit with this lane finds its turn anew, or loses it.
+    /// Requeues every lane that shares a limit with this one.
     fn settle_se(&mut self, whose: Whose, settings: &Settings) {
         let of_se = |vo| Whose { vo, ..whose };
         let range = of_se(VoId(0))..=of_se(VoId(u32::MAX));

@@ -1,17 +1,17 @@
-//! What jobs ask for, kept once for all transfers that ask the same.
+//! Terms of jobs, stored once for all transfers that share them.
 
 use std::collections::BTreeMap;
 
 use crate::{ActivityId, Terms};
 
-/// Terms of a job and activity of a file: what many transfers share.
+/// Terms of a job and activity of a file, shared by many transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shared {
     pub(crate) terms: Terms,
     pub(crate) activity: ActivityId,
 }
 
-/// Terms by number, counted, so that what nobody asks for any more is forgotten.
+/// Terms by number, reference counted: unused terms are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct TermsTable {
     entries: Vec<(Shared, u32)>,

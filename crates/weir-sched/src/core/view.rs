@@ -1,4 +1,4 @@
-//! What the core shows to those who ask. Nothing here changes anything.
+//! Read-only views of the core's state.
 
 use weir_units::{Bytes, Timestamp};
 use weir_world::{OpId, TransferId};
@@ -48,9 +48,9 @@ impl Scheduler {
         })
     }
 
-    /// A transfer that could go on at this time and does not: one whose delay is over, or one that waits though nothing holds
-    /// it back. For moments there may be one, until the next step. If the same one is found again and again, the scheduler has
-    /// lost it. None while everything is held, or is being restored.
+    /// A transfer that could go on now and does not: its delay is over, or it waits without any limit in its way.
+    /// Between two steps there may be one for a moment. If the same one is returned again and again, the scheduler has
+    /// lost it. `None` while everything is held, or is being restored.
     pub fn stalled(&self, now: Timestamp) -> Option<TransferId> {
         if !self.begun || self.policy.holds() {
             return None;
@@ -90,7 +90,7 @@ impl Scheduler {
         reasons
     }
 
-    /// What holds a link back, or that nothing does. Empty if the link is not known.
+    /// The limits that hold a link back, or that nothing does. Empty if the link is not known.
     pub fn why_link(&self, link: Link) -> Vec<Reason> {
         match self.policy.find(link) {
             None => Vec::new(),
@@ -99,7 +99,7 @@ impl Scheduler {
         }
     }
 
-    /// The same, with what holds this virtual organisation's transfers back there, and nobody else's.
+    /// The limits that hold back a link's transfers of one virtual organisation.
     pub fn why_link_for(&self, vo: VoId, link: Link) -> Vec<Reason> {
         match self.policy.find(link) {
             Some(number) if !self.policy.holds() => self.policy.link_reasons(number, Some(vo)),
@@ -142,7 +142,7 @@ impl Scheduler {
         self.policy.stats_of_se(se)
     }
 
-    /// What is asked of tapes, by storage element and VO, of all who ever asked.
+    /// Figures of tape operations, by storage element and VO, of every VO that ever had some.
     pub fn tapes(&self) -> impl Iterator<Item = TapeStats> {
         self.tapes.stats()
     }
@@ -152,7 +152,7 @@ impl Scheduler {
         self.policy.gate_stats(resource)
     }
 
-    /// Sources of a file for a destination, the best first, by what was measured on their links.
+    /// Sources of a file for a destination, the best first, by the measurements on their links.
     pub fn rank_sources(&self, sources: &[SeId], destination: SeId, size: Bytes) -> Vec<Choice> {
         let link = |source: &SeId| Link {
             source: *source,
@@ -162,7 +162,7 @@ impl Scheduler {
         rank_sources(&candidates, size)
     }
 
-    /// What is known of a link, for the choice between sources.
+    /// The measurements of a link, for the choice between sources.
     pub(super) fn candidate(&self, link: Link) -> Candidate {
         let stats = self.link(link);
         Candidate {

@@ -1,7 +1,7 @@
-//! Pauses for what is broken: so that thousands of queued transfers do not spend their retries on it.
+//! Circuit breakers: thousands of queued transfers do not spend their retries on a broken resource.
 //!
-//! Many failures in a row, and no success between them, open the breaker. One attempt is then let through after a pause,
-//! which doubles with each further failure. The first success closes it.
+//! Many failures in a row, and no success between them, open the breaker. One attempt is then let through after a
+//! pause, which doubles with each further failure. The first success closes it.
 
 use std::time::Duration;
 
@@ -62,10 +62,10 @@ impl Breaker {
     }
 }
 
-/// What a failure says about the path or the storage, by its class.
+/// The evidence that a failure gives about the path or the storage, by its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// Nothing: it is about this file, or about who asks. A token that expired says nothing about the path.
+    /// None: the failure concerns this file, or the client. An expired token is no evidence about the path.
     None,
     /// Too much is going on: fewer transfers may help.
     Congestion,

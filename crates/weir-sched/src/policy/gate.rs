@@ -18,7 +18,7 @@ const HOPELESS: f64 = 0.01;
 /// Starts over which the memory of a fast lane fades.
 const FADING: f64 = 256.0;
 
-/// The order in which lanes wait: by level, then those that are owed something, then by virtual time.
+/// The order in which lanes wait: by level, then lanes with a claim (deadline, target), then by virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) level: u8,
@@ -27,7 +27,7 @@ pub(crate) struct Key {
     pub(crate) lane: u32,
 }
 
-/// Within a level, who goes first.
+/// The order within a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// A deadline presses: the earliest first.
@@ -42,15 +42,15 @@ pub(crate) enum Rank {
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) resource: Resource,
-    /// What operators allow.
+    /// The operator's limit.
     pub(crate) limit: u32,
     mode: Mode,
-    /// What may be active now, and what keeps it so low.
+    /// Slots that may be active now, and the limit that sets this number.
     pub(crate) allowed: u32,
     pub(crate) cause: Cause,
     /// Slots taken: by transfers, and by lanes that keep one while they wait for another.
     pub(crate) held: u32,
-    /// Those of them that are kept by waiting lanes.
+    /// Slots that are reserved for waiting lanes.
     pub(crate) kept: u32,
     /// Lanes that pass here and keep a slot of their destination.
     pub(crate) keepers: u32,
@@ -59,16 +59,16 @@ pub(crate) struct Gate {
     pub(crate) in_rotation: Levels,
     /// Virtual time of each level: the tag of the lane that was served last.
     pub(crate) times: [u64; LEVELS],
-    /// What one transfer of its fastest lane brings, in bytes per second; fades.
+    /// Throughput of one transfer of its fastest lane, in bytes per second; fades.
     pub(crate) best: f64,
     /// All lanes that pass here.
     pub(crate) lanes: Vec<u32>,
     pub(crate) governor: Governor,
     pub(crate) breaker: Breaker,
     pub(crate) pace: Option<Pace>,
-    /// What is taken to move here, in bytes per second.
+    /// Estimated throughput here, in bytes per second.
     flow: f64,
-    /// What one transfer brought when some were active last.
+    /// Throughput of one transfer when some were last active.
     usual: f64,
     /// The look at the clock that was asked for.
     pub(crate) alarm: Timestamp,
@@ -132,13 +132,13 @@ impl Gate {
         self.has_room() || self.alarm <= now || pause_is_over && self.held == 0
     }
 
-    /// An operator lets nothing pass here: what is forced past limits waits too.
+    /// True if an operator has closed the gate: forced transfers wait too.
     pub(crate) fn is_closed(&self) -> bool {
         let no_rate = self.pace.is_some_and(|pace| pace.limit() == BitRate(0));
         self.limit == 0 || self.mode == Mode::Fixed(0) || no_rate
     }
 
-    /// Tells whether somebody waits here who is at least as urgent.
+    /// Tells whether a lane waits here that is at least as urgent.
     pub(crate) fn is_awaited(&self, level: usize) -> bool {
         self.waiting.first().is_some_and(|key| usize::from(key.level) <= level)
     }
@@ -154,12 +154,12 @@ impl Gate {
         self.update(now);
     }
 
-    /// What one transfer brings here, in bytes per second; zero if nothing is known.
+    /// Throughput of one transfer here, in bytes per second; zero if unknown.
     pub(crate) fn each(&self) -> f64 {
         self.usual
     }
 
-    /// What all that is active brings.
+    /// Throughput of all active transfers.
     pub(crate) fn rate(&self) -> BitRate {
         BitRate((8.0 * self.flow) as u64)
     }
@@ -174,7 +174,7 @@ impl Gate {
         }
     }
 
-    /// A transfer told what it moved; by so many bytes more than it was taken for.
+    /// Takes a sample of a transfer; `surprise` is the difference in bytes from its estimate.
     pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample, surprise: f64, active: u32, usual: &mut Usual) {
         if let Some(pace) = &mut self.pace {
             pace.correct(surprise);
@@ -207,12 +207,13 @@ impl Gate {
         }
     }
 
-    /// What its optimiser allows, if it has a say.
+    /// The optimiser's cap, if it decides here.
     pub(crate) fn worth_running(&self) -> Option<u32> {
         (self.mode == Mode::Auto).then(|| self.governor.cap())
     }
 
-    /// Finds out what may be active now: the least of what operators, optimiser, bandwidth and faults allow.
+    /// Updates the number of slots that may be active: the least of operator's limit, optimiser, bandwidth limit and
+    /// breaker.
     pub(crate) fn update(&mut self, now: Timestamp) {
         self.elapse(now);
         let optimiser = match self.mode {
@@ -248,7 +249,8 @@ impl Gate {
             .expect("four causes");
     }
 
-    /// What a transfer costs here, in virtual nanoseconds: its slot time, by weight and by how fast its lane is.
+    /// The cost of a transfer here, in virtual nanoseconds: its slot time, by weight and by the relative speed of its
+    /// lane.
     pub(crate) fn cost(&mut self, size: Bytes, each: Option<f64>, weight: f64) -> u64 {
         self.best = each.unwrap_or(0.0).max(self.best * (1.0 - 1.0 / FADING));
         let each = each.unwrap_or(GUESS.max(self.best));
@@ -260,8 +262,8 @@ impl Gate {
         nanos(slot_seconds(size, each.max(HOPELESS * self.best)) / (weight * speed))
     }
 
-    /// Slots are what there is too little of, so that it matters who has them. Elsewhere it is bytes: slow lanes are slow
-    /// there because others take what there is, and fewer slots would make them slower still, for nothing.
+    /// True if slots are the scarce resource, so that it matters which lane holds them. Elsewhere bytes are scarce:
+    /// slow lanes are slow because others use the bandwidth, and fewer slots would only slow them further.
     fn slots_are_scarce(&self) -> bool {
         match self.cause {
             Cause::Limit | Cause::Faults { .. } => true,
@@ -270,8 +272,8 @@ impl Gate {
         }
     }
 
-    /// A lane is held back here, perhaps one that is owed something, perhaps one whose link alone passes: then as many
-    /// as that `allows`.
+    /// Reports a lane held back here. `owed` if it has a claim; `allows` if its link alone passes here: then as many as
+    /// the link's gate allows.
     pub(crate) fn urge(&mut self, now: Timestamp, owed: bool, allows: Option<u32>) {
         if self.cause != Cause::Optimiser {
             return;

@@ -1,27 +1,27 @@
-//! The optimiser of one resource: how many transfers are worth running on it.
+//! The optimiser of one resource: it finds the number of transfers worth running on it.
 //!
-//! It treats a resource as BBR treats a path (Cardwell et al., ACM Queue 14-5, 2016): it learns what is delivered as a
-//! function of how many transfers run, finds the knee beyond which more bring no more, runs just past it, and tries a few
-//! more or a few less now and then. It knows no model of what lies behind: a full link, a disk that thrashes, a remote
-//! end that is slow, and load that is not ours all show in the same two figures.
+//! It treats a resource as BBR treats a path (Cardwell et al., ACM Queue 14-5, 2016): it learns the delivered rate as a
+//! function of how many transfers run, finds the knee beyond which more bring no more, runs just past it, and tries a
+//! few more or a few less now and then. It needs no model of the cause: a full link, a disk that thrashes, a slow
+//! remote end and foreign load all show in the same two figures.
 //!
-//! # What is measured
-//! A *sample* says how many bytes one transfer moved in how long a time on its slot: between two reports of progress, or
-//! from its start to its end if it does not report. Over a *window* of time, bytes per slot time × slots taken is the rate
-//! of the resource (Little's law). A window is judged only when those who report have reported what they did in it; each
-//! sample counts with the part of it that lies in the window. So nothing of the time before a change blurs what came of
-//! it; not every transfer has to report; and it does not matter how many happened to end. Start-up counts where there are
-//! no reports, so many small files lead to more transfers than few large ones.
+//! # Measurement
+//! A *sample* says how many bytes one transfer moved in how long a time on its slot: between two reports of progress,
+//! or from its start to its end if it does not report. Over a *window* of time, bytes per slot time × slots taken is
+//! the rate of the resource (Little's law). A window is judged only when all reporting transfers have reported their
+//! progress in it; each sample counts with the part of it that lies in the window. So samples from before a change do
+//! not blur its effect; not every transfer has to report; and the number of ends in the window does not matter.
+//! Start-up counts where there are no reports, so many small files lead to more transfers than few large ones.
 //!
-//! Where several links pass, fast and slow ones come and go, and bytes would tell who was there, not how well it went. So
-//! there a sample is measured by what is usual for its lane: the rate is in transfers, each as good as usual
-//! ([`super::lane::Usual`]). What is usual follows what is seen while nothing is tried, and stays during a trial.
+//! Where several links pass, fast and slow ones come and go, and the rate in bytes would follow the mix of links. So
+//! there a sample is divided by its lane's usual throughput ([`super::lane::Usual`]): the rate is in transfers of usual
+//! speed. The usual throughput follows the samples outside of trials, and is frozen during a trial.
 //!
-//! # What is decided
+//! # Decisions
 //! The cap stays as it is during a window.
 //! ```text
-//!  Startup: × 2 while that brings three quarters of what it could ──▶ Cruise, just past the knee; or, while something
-//!           else keeps it from being used to its cap, at that cap: it doubles again as soon as it is
+//!  Startup: × 2 while that brings three quarters of the possible gain ──▶ Cruise, just past the knee; or at its cap
+//!           while another limit keeps it below: it doubles again as soon as the cap is used
 //!  Cruise:  every few windows, or at once when the rate has moved:  ──▶ Up (× 1.25, then × 1.6 while it pays well), or
 //!                                                                    ──▶ Down (× 0.85 while it costs less than 2 %)
 //! ```
@@ -41,7 +41,7 @@ pub(crate) const SHARED_START: u32 = 32;
 const LEAST: u32 = 4;
 /// Part of the possible gain that makes doubling go on: below it, the knee lies between the two.
 const STEEP: f64 = 0.75;
-/// What one transfer brought at best is forgotten in about so many windows.
+/// Number of windows over which the best throughput of one transfer is forgotten.
 const FADING: f64 = 256.0;
 /// Part of the possible gain that makes a few more worthwhile: knees are round, and a transfer more costs little.
 const WORTHWHILE: f64 = 0.14;
@@ -50,23 +50,22 @@ const REST: u32 = 2;
 /// Rests grow so many times to the double while more transfers do harm, and trials of fewer become so much rarer while
 /// they cost something.
 const DOUBLINGS: u32 = 3;
-/// A gain that counts as one where somebody is owed something: they take it from others, and need not pay for all of it.
+/// Smallest gain that counts where a lane has a claim: its transfers take from others, and need not pay for all of it.
 const ANY: f64 = 0.05;
 /// A gain below this is harm.
 const HARM: f64 = -0.06;
 /// A rate that moved by so much at the same concurrency, in two windows in a row, asks for a trial at once.
 const RISEN: f64 = 1.05;
 const FALLEN: f64 = 0.90;
-/// What fewer transfers may cost.
+/// Fraction of the throughput that fewer transfers must keep.
 const SAME: f64 = 0.98;
-/// No window is shorter, so that what transfers do in common (a burst of starts) evens out.
+/// Shortest window, so that effects common to all transfers (a burst of starts) even out.
 const WINDOW_MIN: Duration = Duration::from_secs(3);
 /// Transfers that take longer, in seconds, are not waited for.
 const LONGEST: f64 = 900.0;
 /// A window is stretched no further than to so many doublings.
 const STRETCH_MAX: u32 = 4;
-/// Transfers that must have been heard of in a window, themselves or through others: an eighth of those that run, within
-/// these bounds.
+/// Number of transfers whose samples a window needs: an eighth of the running ones, within these bounds.
 const VOICES: (f64, f64) = (2.0, 32.0);
 /// Samples in a window: where one transfer reports for all, one says how it went for that one.
 const SAMPLES: u32 = 2;
@@ -79,7 +78,7 @@ enum Phase {
     Down,
 }
 
-/// What rates are measured in.
+/// The unit of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     Bytes,
@@ -93,30 +92,30 @@ enum Wish {
     None,
     /// More were active than before, though nothing was tried, and brought more.
     Eager,
-    /// The trial is for somebody who is owed something, and may take it from others.
+    /// The trial is for a lane with a claim, and may take from others.
     Owed,
 }
 
-/// A concurrency and what it delivered: bytes per second, or transfers that are as good as usual.
+/// A concurrency and its delivered rate: bytes per second, or transfers of usual speed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     active: f64,
     rate: f64,
 }
 
-/// What was seen under one cap, from one time to another.
+/// Samples under one cap, from one time to another.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     from: Timestamp,
     to: Timestamp,
-    /// When what is to be known of it is known.
+    /// When all samples of the window have arrived.
     known: Timestamp,
     voices: f64,
     /// Samples that they came from.
     samples: u32,
     losses: u32,
     bytes: f64,
-    /// Bytes that were to be expected; slot time in seconds, if bytes are what counts.
+    /// Expected bytes; slot time in seconds, if rates are in bytes.
     expected: f64,
     /// Integrals over time: active transfers, and time spent at the cap, in seconds.
     active_seconds: f64,
@@ -154,9 +153,9 @@ pub(crate) struct Governor {
     wish: Wish,
     /// Grown so often in a row.
     streak: u32,
-    /// The most that one transfer brought lately, in what rates are measured in.
+    /// The best recent throughput of one transfer, in the unit of rates.
     best: f64,
-    /// No knee was met yet: what is tried is twice as many, whenever the resource is used to its cap.
+    /// True before the first knee: the next trial is twice as many, whenever the resource is used to its cap.
     young: bool,
 }
 
@@ -189,7 +188,7 @@ impl Governor {
         }
     }
 
-    /// Goes on from what an earlier life had learned.
+    /// Continues with the cap that an earlier life has learned.
     pub(crate) fn recall(&mut self, cap: u32) {
         self.phase = Phase::Cruise;
         self.young = false;
@@ -203,7 +202,7 @@ impl Governor {
         self.cap
     }
 
-    /// Another cap than the one that was learned is being tried, or none was learned yet.
+    /// True if a cap other than the learned one is being tried, or none was learned yet.
     pub(crate) fn tries(&self) -> bool {
         self.young || self.phase != Phase::Cruise
     }
@@ -213,7 +212,7 @@ impl Governor {
         self.harmful > 0
     }
 
-    /// What the resource is known to bear: the cap outside trials. None as long as nothing is known.
+    /// The learned cap, outside of trials. `None` before anything was learned.
     pub(crate) fn learned(&self) -> Option<u32> {
         (self.phase != Phase::Startup && self.base.rate > 0.0).then_some(self.base_cap)
     }
@@ -239,12 +238,12 @@ impl Governor {
         self.seen = self.seen.max(now);
     }
 
-    /// A transfer told what it moved, where `usual` is usual: in bytes per second, or 1 if bytes are what counts. True if
-    /// the cap changed.
+    /// Takes a sample of a transfer; `usual` is the usual throughput, in bytes per second, or 1 if rates are in bytes.
+    /// True if the cap changed.
     pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample, usual: f64) -> bool {
         let seconds = sample.seconds;
         if self.span <= 0.0 {
-            // What was active before the first sample could not be seen.
+            // The number of active transfers before the first sample is unknown.
             self.span = seconds;
             self.open(now, now);
         }
@@ -291,8 +290,8 @@ impl Governor {
         self.cap != before
     }
 
-    /// A lane waits for this resource alone. More are tried at once, not at the next turn, if more have paid lately
-    /// (another resource on the way lets more through than before), or if the lane is `owed` something. True if the cap
+    /// A lane waits for this resource alone. A larger cap is tried at once if larger caps have paid lately (another
+    /// resource on the way lets more through than before), or if the lane has a claim (`owed`). True if the cap
     /// changed.
     pub(crate) fn urge(&mut self, now: Timestamp, owed: bool) -> bool {
         let before = self.cap;
@@ -307,8 +306,8 @@ impl Governor {
         self.cap != before
     }
 
-    /// One link alone passes here, and its own optimiser allows so many: that one measures what this one would, and
-    /// better. At most doubles once in a window, for that may be long ago. True if the cap changed.
+    /// One link alone passes here: adopts the cap of that link's optimiser, which measures the same better. At most
+    /// doubles once in a window, for that measurement may be old. True if the cap changed.
     pub(crate) fn follow(&mut self, now: Timestamp, cap: u32) -> bool {
         let cap = cap.min(self.limit).min(self.cap.saturating_mul(2));
         if cap <= self.cap || self.base.rate <= 0.0 {
@@ -319,7 +318,7 @@ impl Governor {
         true
     }
 
-    /// What was broken works again: whatever was learned before is old.
+    /// A broken resource works again: earlier measurements are outdated.
     pub(crate) fn begin_again(&mut self, now: Timestamp) {
         self.base = Point::default();
         self.phase = Phase::Startup;
@@ -354,8 +353,8 @@ impl Governor {
     fn judge_more(&mut self, now: Timestamp, seen: Point, full: bool) {
         let first = self.base.rate <= 0.0;
         if !first && !full && seen.active < 1.08 * self.base.active {
-            // They are not used yet, for want of transfers or of slots elsewhere: they harm nobody, and are judged when
-            // they are.
+            // The larger cap is not used yet, for want of transfers or of slots elsewhere: it does no harm, and is
+            // judged once it is used.
             self.base = seen;
             return;
         }
@@ -394,9 +393,11 @@ impl Governor {
         self.cruise(now, cap);
     }
 
-    /// What a transfer more must bring: a part of what one brings where there is room, and not of what is left of that in
-    /// a crowd. Where others share the path, more transfers always bring more, by taking it from them: so many that each
-    /// brings next to nothing would still seem worth it, to all of them, and who grows last would have most.
+    /// Minimum marginal throughput of one more transfer, as a fraction of an uncontended one.
+    ///
+    /// The measure is the uncontended throughput, not the average in a crowd. On a shared path more transfers always
+    /// gain, by taking from others: measured by the average, ever more would seem worth it to every service, and the
+    /// one that grows last would have most.
     fn price(&self, part: f64) -> f64 {
         let each = self.base.rate / self.base.active.max(1e-9);
         match self.measure {
@@ -482,7 +483,7 @@ impl Governor {
         }
     }
 
-    /// More are active than may be: those of before have not ended, and nothing can be said about the cap.
+    /// More are active than the cap allows: those of before have not ended, and the window says nothing about the cap.
     fn is_draining(&self, seen: Point) -> bool {
         seen.active > 1.05 * f64::from(self.cap)
     }
@@ -505,7 +506,7 @@ impl Governor {
         self.change(now, cap);
     }
 
-    /// A knee was met. From now on what is usual changes again, and with it what rates are measured by, if they are.
+    /// A knee was found. From now on the usual throughput is updated again, and with it the unit of rates.
     fn mature(&mut self) {
         if std::mem::take(&mut self.young) && self.measure == Measure::Usual {
             self.base = Point::default();
@@ -557,7 +558,7 @@ impl Governor {
     }
 }
 
-/// What part of the gain that more transfers could bring they did bring. Below zero if they did harm.
+/// The fraction of the possible gain of more transfers that was achieved. Below zero if they did harm.
 fn gain(base: Point, seen: Point) -> f64 {
     let (possible, real) = (
         seen.active / base.active.max(1e-9) - 1.0,
@@ -577,7 +578,7 @@ fn past_the_knee(before: Point, beyond: Point) -> u32 {
 mod tests {
     use super::*;
 
-    /// The means of two windows at one cap differ by what rounding leaves, in either direction.
+    /// The means of two windows at one cap differ by a rounding error, in either direction.
     #[test]
     fn the_knee_of_two_equal_points_is_there() {
         let point = |active| Point { active, rate: 1e9 };

@@ -15,15 +15,16 @@ use crate::{Decision, Link, VoId};
 
 /// Decisions kept per link.
 const DECISIONS_KEPT: usize = 8;
-/// Samples over which the figures of a link are averaged, at least and at most: half of those that run.
+/// Number of samples over which the figures of a link are averaged: half of the running transfers, within these bounds.
 const RECENT: (f64, f64) = (2.0, 16.0);
-/// Transfers of a lane after which it is known what is usual; rounds of all its transfers for which that is remembered.
+/// Transfers of a lane after which its usual throughput is known; rounds of all its transfers for which it is
+/// remembered.
 const FAMILIAR: f64 = 8.0;
 const MEMORY: f64 = 16.0;
 /// A link that had nothing to do catches up with so much of its target.
 const TARGET_BURST: Duration = Duration::from_secs(60);
 
-/// A target rate, as a clock: it shows the time at which what was started so far was due.
+/// A target rate, as a clock: it shows the time at which the bytes started so far were due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     rate: BitRate,
@@ -65,7 +66,7 @@ pub(crate) struct LinkState {
     recent: (f64, f64),
     /// The same without start-ups, as far as reports tell them apart.
     moving: (f64, f64),
-    /// When a transfer told what it moved while it went on.
+    /// When a transfer last reported its progress.
     pub(crate) reported: Option<Timestamp>,
     /// Part of recent attempts that failed for reasons of the path or the storage.
     pub(crate) failing: f64,
@@ -106,12 +107,12 @@ impl LinkState {
         }
     }
 
-    /// What one transfer brings, in bytes per second of slot time; none if nothing is known.
+    /// Throughput of one transfer, in bytes per second of slot time; `None` if unknown.
     pub(crate) fn each(&self) -> Option<f64> {
         (self.recent.1 > 0.0).then(|| self.recent.0 / self.recent.1)
     }
 
-    /// What a transfer moves that has not told it yet, in bytes per second.
+    /// Estimated throughput of a transfer that has not reported yet, in bytes per second.
     pub(crate) fn moving(&self) -> f64 {
         if self.moving.1 > 0.0 {
             self.moving.0 / self.moving.1
@@ -121,7 +122,7 @@ impl LinkState {
     }
 
     pub(crate) fn sample(&mut self, sample: &Sample) {
-        // A report that stands for many others replaces what they are taken for all the sooner.
+        // A report that stands for many others replaces their estimates all the sooner.
         let voices = self.counts.active as f64 / sample.weight.max(1.0);
         let keep = 1.0 - 1.0 / (voices / 2.0).clamp(RECENT.0, RECENT.1);
         let add = |to: (f64, f64)| (to.0 * keep + sample.bytes, to.1 * keep + sample.seconds);
@@ -157,11 +158,11 @@ impl LinkState {
 pub(crate) struct Pass {
     pub(crate) gate: u32,
     pub(crate) tags: [u64; LEVELS],
-    /// What a transfer of the lane usually brings, as far as this gate is concerned.
+    /// The lane's usual throughput at this gate.
     pub(crate) usual: Usual,
 }
 
-/// What one transfer of a lane usually brings, in bytes per second of slot time.
+/// The usual throughput of one transfer of a lane, in bytes per second of slot time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usual {
     rate: f64,
@@ -170,8 +171,8 @@ pub(crate) struct Usual {
 }
 
 impl Usual {
-    /// What a sample was to bring, as all before it: the first is as usual itself. While the gate makes a trial, what is
-    /// usual stays what it was: the trial is judged by it.
+    /// The expected value of a sample, from all before it; the first one is its own expectation. While the gate makes a
+    /// trial, the usual throughput is frozen: the trial is judged by it.
     pub(crate) fn expect(&mut self, sample: &Sample, active: u32, trial: bool) -> f64 {
         let rate = sample.bytes / sample.seconds;
         let usual = if self.voices > 0.0 { self.rate } else { rate };
@@ -183,7 +184,7 @@ impl Usual {
     }
 }
 
-/// What one VO wants of one link: the unit that waits, and takes turns.
+/// The transfers of one VO on one link: the unit that waits, and takes turns.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) link: u32,
@@ -194,9 +195,9 @@ pub(crate) struct Lane {
     pub(crate) queues: Queues,
     /// Transfers that hold slots.
     pub(crate) active: u32,
-    /// Transfers that report their progress, and what they move, in bytes per second.
+    /// Number of transfers that report their progress, and their throughput in bytes per second.
     pub(crate) reporting: (u32, f64),
-    /// What all its active transfers are taken to move, in bytes per second.
+    /// Estimated throughput of all its active transfers, in bytes per second.
     pub(crate) flow: f64,
     /// Where it waits, if it has something to do.
     pub(crate) place: Option<(u32, Key)>,
@@ -211,7 +212,8 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// What all active transfers move: those that report what they reported last, the others what is usual on their link.
+    /// Estimated throughput of all active transfers: the last reports of reporting ones, the link's average for the
+    /// others.
     pub(crate) fn estimate(&self, each: f64) -> f64 {
         if self.active == 0 {
             return 0.0;

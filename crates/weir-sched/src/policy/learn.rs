@@ -1,4 +1,4 @@
-//! What happened to transfers, and what that teaches.
+//! Learning from the progress and the ends of transfers.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use super::breaker::{Sign, sign};
 use super::{HALL, LEVELS, Policy};
 use crate::{Learned, Resource};
 
-/// As long as a link's last report is not older, those who do not report are taken to be like those who do.
+/// While a link's last report is younger than this, transfers without reports are assumed to be like those with
+/// reports.
 const REPORTS_COUNT: Duration = Duration::from_secs(120);
 /// A cap that differs by so much from the recorded one is worth a record.
 const WORTH_RECORDING: f64 = 0.2;
 
-/// What one transfer moved in a stretch of its slot time.
+/// The bytes of one transfer in a stretch of its slot time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) bytes: f64,
@@ -25,13 +26,14 @@ pub(crate) struct Sample {
     pub(crate) begins: bool,
     /// The stretch ends with the transfer.
     pub(crate) ends: bool,
-    /// For how many transfers it speaks: those of its lane that do not report are taken to be like those that do.
+    /// Number of transfers that it stands for: transfers of its lane without reports are assumed to be like those with
+    /// reports.
     pub(crate) weight: f64,
 }
 
 impl Sample {
-    /// It speaks of a transfer at work, or of one that does not report: not of a start-up alone. Many transfers begin
-    /// together, and what they move would seem to rise and fall with that.
+    /// True for a sample of a transfer at work, or of one that does not report; false for a start-up alone. Many
+    /// transfers begin together, and their throughput would seem to rise and fall with that.
     pub(crate) fn is_steady(&self) -> bool {
         self.seconds > 0.0 && self.weight > 0.0 && (!self.begins || self.ends)
     }
@@ -71,7 +73,7 @@ impl Policy {
         rate.or(sample.former)
     }
 
-    /// What a lane moves may have changed: its gates take note.
+    /// Passes a change of the lane's estimated throughput to its gates.
     pub(super) fn flows(&mut self, number: u32, now: Timestamp) {
         let lane = &mut self.lanes[number as usize];
         let flow = lane.estimate(self.links[lane.link as usize].moving());
@@ -83,7 +85,7 @@ impl Policy {
         }
     }
 
-    /// An attempt of this lane ended. `asked` is what its target was charged, `moved` what it turned out to be.
+    /// An attempt of this lane ended. `asked` is the size charged to its target, `moved` the actual one.
     pub(crate) fn ended(
         &mut self,
         number: u32,
@@ -114,7 +116,7 @@ impl Policy {
         }
     }
 
-    /// A link that works again is as good as new: what it was worth while it was broken does not count against it.
+    /// Resets a link that works again: its throughput while it was broken does not count against it.
     fn forgive(&mut self, gate: u32) {
         let Resource::Link(link) = self.gates[gate as usize].resource else {
             return;
@@ -128,8 +130,8 @@ impl Policy {
         }
     }
 
-    /// The gate of the party that gave way takes note, and that of the link. Where a link is alone, its optimiser speaks
-    /// for the party's too, and has to hear of it.
+    /// Reports a failure to the gate of the responsible party and to that of the link. Where a link is alone, its
+    /// optimiser also decides for the party's gate, and has to learn of the failure.
     fn failed(&mut self, number: u32, class: ErrorClass, party: Party, now: Timestamp) {
         let sign = sign(class);
         if sign == Sign::None {
@@ -165,7 +167,7 @@ impl Policy {
         }
     }
 
-    /// What was learned and is not recorded.
+    /// Learned values that are not recorded yet.
     pub(crate) fn take_learned(&mut self, now: Timestamp) -> Vec<Learned> {
         let mut all = Vec::new();
         for gate in std::mem::take(&mut self.unrecorded) {
@@ -188,7 +190,7 @@ impl Policy {
         !self.unrecorded.is_empty()
     }
 
-    /// Goes on from what an earlier life has learned.
+    /// Continues with the values that an earlier life has learned.
     pub(crate) fn recall(&mut self, learned: &[Learned], now: Timestamp) {
         for known in learned {
             let gate = match known.resource {

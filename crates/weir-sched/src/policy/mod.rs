@@ -2,43 +2,46 @@
 //!
 //! # The model
 //! Everything that is limited is a **gate**: a link, a storage element in one direction, a VO at a storage element, a
-//! resource that several storage elements share. A gate has slots; a transfer holds one at each gate on its way. How many
-//! there are is the least of what four parties allow: the operator's limit; the optimiser ([`governor`]), which learns how
-//! many are worth running; a limit on bandwidth ([`pace`]), which turns into slots by what one transfer brings; and, for
-//! what is broken, a pause ([`breaker`]).
+//! resource that several storage elements share. A gate has slots; a transfer holds one at each gate on its way. Their
+//! number is the least of four limits: the operator's limit; the optimiser ([`governor`]), which learns how many are
+//! worth running; a limit on bandwidth ([`pace`]), converted into slots by the throughput of one transfer; and, for a
+//! broken resource, a pause ([`breaker`]).
 //!
-//! What waits is a **lane**: the transfers of one VO on one link, in queues by priority, activity and deadline ([`queue`]).
-//! A lane with queued transfers always waits at one place: at a gate without room, or at a gate where others wait who are
-//! as urgent, or, if nothing holds it back, in the **hall** (gate 0, which always has room).
+//! The unit that waits is a **lane**: the transfers of one VO on one link, in queues by priority, activity and deadline
+//! ([`queue`]). A lane with queued transfers always waits at one place: at a gate without room, or at a gate where
+//! equally urgent lanes wait, or, if nothing holds it back, in the **hall** (gate 0, which always has room).
 //!
-//! A gate that has room and is awaited stands in the **rotation** of a level. [`Policy::pick`] takes the most urgent level,
-//! the next gate in its rotation, and the first lane waiting there. If another of the lane's gates is full, the lane goes
-//! to wait there; otherwise its first transfer starts, and the lane lines up again.
+//! A gate that has room and is awaited stands in the **rotation** of a level. [`Policy::pick`] takes the most urgent
+//! level, the next gate in its rotation, and the first lane waiting there. If another of the lane's gates is full, the
+//! lane goes to wait there; otherwise its first transfer starts, and the lane lines up again.
 //!
-//! # Who is first at a gate
-//! 1. The more urgent level: priorities are strict. A queue that was not served for long ([`crate::Setting::Ageing`]) rises
-//!    by one level until it is: a trickle, which keeps every queue moving and costs the urgent ones next to nothing.
+//! # Order at a gate
+//! 1. The more urgent level: priorities are strict. A queue that was not served for long ([`crate::Setting::Ageing`])
+//!    rises by one level until it is served: a trickle that keeps every queue moving and costs the urgent ones next to
+//!    nothing.
 //! 2. Within a level, lanes with a pressing deadline, the earliest first; then links behind their target rate.
-//! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which it
-//!    will hold its slot, divided by the lane's weight (of its link × its VO's part of that link). Where slots are scarce (a limit on them, a storage that
-//!    suffers from more), also by how fast it is beside the fastest lane at this gate. So slots go to lanes in proportion
-//!    to what a slot brings there. Lanes within a fifth of the fastest are equal, and none gets less than a twelfth: slow
-//!    lanes do not hold what fast ones could use, and all of them move.
+//! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which
+//!    it will hold its slot, divided by the lane's weight (of its link × its VO's part of that link). Where slots are
+//!    scarce (a limit on them, a storage that suffers from more), the cost also grows with the fastest lane's speed
+//!    divided by its own. So slots go to lanes in proportion to their throughput per slot. Lanes within a fifth of the
+//!    fastest are equal, and none gets less than a twelfth: slow lanes do not hold slots that fast ones could use, and
+//!    all of them move.
 //!
-//! # What follows
-//! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and in nobody's way.
+//! # Consequences
+//! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and blocks no other.
 //! - *Work conserving*: a gate with room and a waiting lane is in the rotation.
 //! - *Cost follows change*: only gates that got room, and lanes that got work, are looked at.
 //! - *No starvation between equals*: a lane between two busy ends might find one of them full at every turn. After
 //!   [`PATIENCE`] such turns it keeps the slot it was offered at its destination, and is first in line elsewhere. Slots
 //!   are only ever kept at destinations while waiting for something else, so such waits cannot form a circle. A slot is
 //!   kept for [`KEPT_FOR`] at most, and not at all while another gate on the lane's way is shut (a ban, a pause).
-//! - *Turns hold at every gate*: a lane that could start lines up where another lane goes before it, at whichever of its gates.
-//!   Else a lane that fills two gates would keep both for itself.
-//! - *No pause outlives its time*: a gate whose breaker is open asks to be looked at when the pause ends, awaited or not.
+//! - *Turns hold at every gate*: a lane that could start queues behind a lane that goes before it, at any of its gates.
+//!   Otherwise a lane that fills two gates would keep both for itself.
+//! - *No pause outlives its time*: a gate whose breaker is open asks to be looked at when the pause ends, awaited or
+//!   not.
 //!
-//! The seam inside the crate is six calls: `enqueue`, `dequeue`, `pick`, `force`, `release`, `set`; and two that teach it what
-//! happened: `moved` and `ended`.
+//! The interface inside the crate is six calls: `enqueue`, `dequeue`, `pick`, `force`, `release`, `set`; and two that
+//! report results: `moved` and `ended`.
 
 mod breaker;
 mod force;
@@ -85,11 +88,11 @@ const PATIENCE: u32 = 16;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 /// The gate that always has room.
 const HALL: u32 = 0;
-/// A lane's part of what it would get, were it as fast as the fastest.
+/// Smallest share of a slow lane, as a fraction of its share at the fastest lane's speed.
 const SLOWEST: f64 = 0.08;
 /// Lanes that are slower by less than this are as fast as the fastest.
 const AS_FAST: f64 = 1.25;
-/// What one transfer brings, in bytes per second, before anything is known of its link.
+/// Throughput of one transfer, in bytes per second, before its link was measured.
 const GUESS: f64 = 50e6;
 
 /// The level of a priority.
@@ -97,7 +100,7 @@ pub(crate) fn level_of(priority: Priority) -> usize {
     usize::from(7 - priority.get())
 }
 
-/// Which end of its queue a transfer joins.
+/// The end of its queue that a transfer joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
     /// Behind all others.
@@ -125,7 +128,7 @@ pub(crate) struct Policy {
     lane_numbers: BTreeMap<(u32, VoId), u32>,
     gate_numbers: BTreeMap<Resource, u32>,
     alarms: BTreeSet<(Timestamp, Alarm)>,
-    /// Gates whose optimiser has learned something that is not recorded.
+    /// Gates whose optimiser has learned a value that is not recorded yet.
     unrecorded: BTreeSet<u32>,
     /// The lane that was asked for last: jobs ask for the same one many times.
     last_lane: Option<(Link, VoId, u32)>,
@@ -137,7 +140,7 @@ impl Policy {
         self.settings.hold
     }
 
-    /// What operators set.
+    /// The operator's settings.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -306,13 +309,13 @@ impl Policy {
         self.turn(blocker, now);
     }
 
-    /// Whatever is active at a gate is of this lane's link.
+    /// True if all active transfers at a gate are of this lane's link.
     fn is_alone(&self, number: u32, gate: u32) -> bool {
         let (lane, gate) = (&self.lanes[number as usize], &self.gates[gate as usize]);
         self.links[lane.link as usize].counts.active >= u64::from(gate.held - gate.kept)
     }
 
-    /// Everybody who passes a gate has a target: nobody there gives way to somebody who is owed something.
+    /// True if every link through a gate has a target: then none gives way to a lane with a claim.
     fn all_have_targets(&self, gate: u32) -> bool {
         let mut lanes = self.gates[gate as usize].lanes.iter();
         lanes.all(|lane| self.links[self.lanes[*lane as usize].link as usize].target.is_some())
@@ -375,7 +378,7 @@ impl Policy {
         }
     }
 
-    /// What a transfer of this queue costs its activity, beside others of the lane.
+    /// The cost of a transfer of this queue for its activity, relative to others of the lane.
     fn turn_cost(&mut self, number: u32, queue: u16, size: weir_units::Bytes) -> u64 {
         let lane = &mut self.lanes[number as usize];
         let each = self.links[lane.link as usize].each().unwrap_or(GUESS);

@@ -1,8 +1,8 @@
 //! A limit on bandwidth, held by concurrency.
 //!
-//! What one transfer brings is measured; the limit divided by it is how many may run. That number is seldom whole, and the
-//! measurement is never exact: so there is an account of bytes, allowed minus moved. What it owes is paid back within ten
-//! seconds, and its sign decides whether the next whole number above or below holds. So the mean comes to the limit within
+//! The limit divided by the measured throughput of one transfer is the number that may run. That number is seldom
+//! whole, and the measurement is never exact. So an account of bytes, allowed minus moved, decides between the next
+//! whole number above and the one below; its debt is paid back within ten seconds. The mean reaches the limit within
 //! seconds, and stays there.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use weir_units::{BitRate, Timestamp};
 
 /// Depth of the account: bursts are made good within this time.
 const DEPTH_SECONDS: f64 = 10.0;
-/// What one transfer brings, in bytes per second, before anything was measured.
+/// Throughput of one transfer, in bytes per second, before any measurement.
 const GUESS: f64 = 50e6;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Where lanes wait, and what wakes them.
+//! The places where lanes wait, and the events that wake them.
 
 use weir_units::Timestamp;
 
@@ -52,7 +52,7 @@ impl Policy {
         self.look_again(number, now);
     }
 
-    /// The place of a lane among those that wait at a gate.
+    /// The sort key of a lane among those that wait at a gate.
     fn key_at(&self, number: u32, pass: &Pass, level: usize, rank: Rank, due: u64) -> Key {
         let tag = match rank {
             Rank::Deadline => due,
@@ -79,9 +79,11 @@ impl Policy {
         }
     }
 
-    /// A lane that could start lines up where another lane waits that goes before it there: else a lane that fills two
-    /// gates would have both again whenever one of its transfers ends, at its turn at the one that no other lane awaits.
-    /// Once only between two starts, so that lanes do not send each other around. False if it may start.
+    /// Sends a lane that could start to the gate of a lane that goes before it. False if it may start.
+    ///
+    /// Otherwise a lane that fills two gates would take both again whenever one of its transfers ends, at its turn at
+    /// the gate where no other lane waits. This happens at most once between two starts, so that lanes do not send each
+    /// other around.
     pub(super) fn defer(&mut self, number: u32, turn: u32, level: usize, now: Timestamp) -> bool {
         let lane = &self.lanes[number as usize];
         if lane.deferred || lane.reserved.is_some() {
@@ -101,7 +103,7 @@ impl Policy {
         true
     }
 
-    /// The gate at which a lane has to wait: one that is full, else one where others wait already, else the hall.
+    /// The gate at which a lane has to wait: a full one, else one with a queue, else the hall.
     fn waiting_room(&mut self, number: u32, level: usize, now: Timestamp) -> u32 {
         while let Some(full) = self.blocker(number) {
             self.urge(number, full, Rank::Share, now);
@@ -265,7 +267,7 @@ impl Policy {
         self.alarms.first().map(|(at, _)| *at)
     }
 
-    /// Looks at what asked for a look by now.
+    /// Runs the alarms that are due.
     pub(crate) fn look(&mut self, now: Timestamp) {
         while let Some((_, alarm)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
             self.alarms.pop_first();

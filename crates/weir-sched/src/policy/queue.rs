@@ -1,8 +1,8 @@
 //! The queues of one lane: one per priority, activity and deadline.
 //!
-//! Within a level, activities take turns by their shares: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996), where
-//! the cost of a transfer is the time for which it will hold a slot. A queue that empties keeps its tag as long as that is
-//! ahead of the others, so that nobody gains by submitting files one by one.
+//! Within a level, activities take turns by their shares: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996),
+//! where the cost of a transfer is the time for which it will hold a slot. A queue that empties keeps its tag as long
+//! as that is ahead of the others, so that submitting files one by one brings no advantage.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) fn rounded(deadline: Timestamp, now: Timestamp) -> Timestamp {
     Timestamp::from_secs((seconds - seconds % stretch).max(1))
 }
 
-/// Which queue.
+/// Key of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueKey {
     pub(crate) level: usize,
@@ -148,7 +148,7 @@ impl Queues {
         self.filled().map(Queue::level).min()
     }
 
-    /// The queue whose turn it is: the earliest pressing deadline, else by shares.
+    /// The next queue: the one with the earliest pressing deadline, else by shares.
     pub(crate) fn first(&self) -> Option<u16> {
         let level = self.level()?;
         let candidates = self.all.iter().enumerate();
@@ -164,7 +164,7 @@ impl Queues {
         first.map(|(number, _)| number as u16)
     }
 
-    /// The row of the transfer whose turn it is.
+    /// The row of the next transfer.
     pub(crate) fn first_transfer(&self) -> Option<u32> {
         self.first()
             .and_then(|number| self.all[usize::from(number)].list.head())
@@ -180,7 +180,8 @@ impl Queues {
         queue.risen = 0;
     }
 
-    /// Notes that a transfer of this queue starts out of its turn: it costs what any other does, and moves nobody else's turn.
+    /// Charges a transfer of this queue that starts out of turn: it costs as much as any other, and changes no other
+    /// queue's turn.
     pub(crate) fn charged(&mut self, number: u16, cost: u64) {
         let queue = &mut self.all[usize::from(number)];
         queue.tag = queue.tag.saturating_add(cost);
@@ -200,7 +201,7 @@ impl Queues {
         next
     }
 
-    /// Marks deadlines that press, given what one second brings; gives the next time at which one will.
+    /// Marks deadlines that press, given the throughput in bytes per second; returns the next time at which one will.
     pub(crate) fn press(&mut self, now: Timestamp, bytes_per_second: f64) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;
         let dated = |queue: &&mut Queue| !queue.list.is_empty() && queue.key.deadline > Timestamp(0);

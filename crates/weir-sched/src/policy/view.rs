@@ -1,4 +1,4 @@
-//! What the policy shows: figures, reasons, past decisions.
+//! Read-only views of the policy: figures, reasons, past decisions.
 
 use weir_units::{BitRate, Timestamp};
 
@@ -64,7 +64,7 @@ impl Policy {
         self.links[link as usize].decisions.iter()
     }
 
-    /// Queued transfers of a lane that are more urgent than this level, and those of this level.
+    /// Number of a lane's queued transfers that are more urgent than this level, and number of those at this level.
     pub(crate) fn ahead(&self, lane: u32, level: usize) -> (u64, u64) {
         let (mut more_urgent, mut as_urgent) = (0, 0);
         for queue in self.lanes[lane as usize].queues.filled() {
@@ -142,7 +142,7 @@ impl Policy {
         reasons
     }
 
-    /// Why a forced transfer of this lane waits: what an operator holds back on its way, or nothing.
+    /// The reason why a forced transfer of this lane waits: gates that an operator has closed, or none.
     pub(crate) fn closed(&self, lane: u32) -> Vec<Reason> {
         let passes = &self.lanes[lane as usize].passes[1..];
         let gates = passes.iter().map(|pass| &self.gates[pass.gate as usize]);
