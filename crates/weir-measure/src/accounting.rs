@@ -306,7 +306,7 @@ impl Accounting {
         }
     }
 
-    /// Whether a workload's bytes count towards achieved rates: where rates are asked, only what is moved for them does.
+    /// True if a workload's bytes count towards achieved rates: if any rate is asked, only bytes moved for one count.
     /// Otherwise a burst beside them would make up for a link that does not keep its rate.
     fn counts_as_rate(&self, workload: usize) -> bool {
         self.spec.workloads[workload].asks_rates() || self.spec.is_open()
@@ -319,7 +319,7 @@ impl Accounting {
         self.gauges.insert(bin, (active, queued));
     }
 
-    /// What is known by now of the run.
+    /// The description of the run, as far as it is known.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -339,12 +339,12 @@ impl Accounting {
         self.spec.windows.drain_end = at.max(self.spec.windows.hold_end);
     }
 
-    /// Totals and failures of what was added so far.
+    /// Totals and failures of the rows added so far.
     pub(crate) fn so_far(&self) -> (Totals, Vec<ErrorReport>) {
         (self.totals(), self.error_reports())
     }
 
-    /// Computes the figures, and says what is known of the run in the end.
+    /// Computes the figures; also returns the final description of the run.
     pub fn finish(mut self) -> (Figures, Spec) {
         let windows = self.spec.windows;
         let widths = windows.bin().as_nanos().div_ceil(self.width.as_nanos());
@@ -554,7 +554,7 @@ fn share(achieved: Option<u64>, asked: Option<u64>) -> Option<f64> {
     ratio(achieved?, asked?)
 }
 
-/// Adds what is there; `None` when nothing is.
+/// Sum of the values that exist; `None` if there is none.
 fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values
         .flatten()

@@ -1,4 +1,4 @@
-//! Tells the owner of a machine that is too weak what it can carry.
+//! Advice for the owner of a machine that is too weak for a run.
 
 use crate::report::Host;
 
@@ -12,8 +12,10 @@ const FAILED_MAX: f64 = 0.02;
 /// everything waiting for a disk or for memory.
 const STRAINED: [f64; 3] = [0.85, 0.2, 0.1];
 
-/// Returns the advice for a run that asked for `asked` bit/s at `scale` and achieved `achieved`; `None` when it did not fall short, when
-/// failures explain it, or when nothing says that the machine that ran it was at its limits: then something else is narrow.
+/// Returns the advice for a run that asked for `asked` bit/s at `scale` and achieved `achieved`.
+///
+/// `None` when the run did not fall short, when failures explain it, or when no figure shows the machine at its limits:
+/// then the bottleneck is elsewhere.
 pub fn weak_machine(scale: f64, asked: u64, achieved: u64, failed_ratio: f64, host: &Host) -> Option<String> {
     let ratio = crate::report::ratio(achieved, asked)?;
     if ratio >= SHORT || failed_ratio > FAILED_MAX || achieved == 0 {
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn names_the_scale_that_fits() {
-        // Wrong: the owner of a weak machine is told to try what cannot work.
+        // Wrong: the owner of a weak machine is advised a scale that cannot work.
         let busy = host(Some(0.97), None, None);
         let advice = weak_machine(0.01, 1_310_000_000, 806_000_000, 0.0, &busy);
         assert_eq!(
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn rounds_down_to_one_digit() {
-        // Wrong: the advised scale is above what was carried, or unreadable.
+        // Wrong: the advised scale is above the carried one, or unreadable.
         for (value, text) in [
             (0.0099, "0.009"),
             (0.01, "0.01"),

@@ -96,7 +96,7 @@ pub struct RuleRow {
 /// Writes the heading.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn begin(to: &mut dyn Write) -> io::Result<()> {
     heading(to, &COLUMNS)
 }
@@ -104,7 +104,7 @@ pub fn begin(to: &mut dyn Write) -> io::Result<()> {
 /// Writes a row. Times are seconds since the start of the run.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn write(to: &mut dyn Write, spec: &Spec, row: &RuleRow) -> io::Result<()> {
     let link = &spec.links[row.link];
     // In the order of COLUMNS.
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_rooms_add_up_to_the_time_of_a_file() {
-        // Wrong: the report blames the queue for what the catalogue took.
+        // Wrong: the report blames the queue for a delay of the catalogue.
         let at = |millis| Some(Duration::from_millis(millis));
         let transfer = Transfer {
             workload: 0,

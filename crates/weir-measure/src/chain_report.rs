@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantiles::Percentiles;
 
-/// The part `chain` of a report: what passed through the catalogue.
+/// The part `chain` of a report: rules, files and deletions of the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainReport {
     /// Rules that the catalogue made.
     pub rules: u64,
-    /// Those whose files all came.
+    /// Rules whose files all came.
     pub ok: u64,
-    /// Those with a file that had not come when the rule ended, was deleted, or the drain was over.
+    /// Rules with a file that had not come when the rule ended, was deleted, or the drain was over.
     pub incomplete: u64,
     /// Rules that the catalogue did not make.
     pub refused: u64,
@@ -21,7 +21,7 @@ pub struct ChainReport {
     pub rooms: Rooms,
     /// Rules that were refused or are incomplete, with the reason: the first twenty.
     pub stuck: Vec<StuckRule>,
-    /// What became of copies after the end of their rules; `null` where that is not known.
+    /// Deletions of copies after the end of their rules; `null` if they were not watched.
     pub deletions: Option<DeletionReport>,
 }
 
@@ -68,11 +68,12 @@ impl DeletionReport {
 pub struct DeletionReport {
     /// Delivered copies whose rules had ended.
     pub due: u64,
-    /// Those that were gone before the run ended.
+    /// Copies that were gone before the run ended.
     pub done: u64,
-    /// Those that were there 10 s after the end of their rule, or when the run ended.
+    /// Copies that still existed 10 s after the end of their rule, or when the run ended.
     pub late: u64,
-    /// Deletions of copies that were gone, because two daemons had been given them; `null` where there was none, and where nobody tells.
+    /// Deletions of copies that were gone, because two daemons had been given them; `null` where there was none, and
+    /// where the catalogue does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u64>,
     /// From the end of the rule until the copy was seen to be gone, in seconds; it is looked for once a second.

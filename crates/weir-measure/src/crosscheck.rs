@@ -1,14 +1,15 @@
-//! Compares counters that were kept independently of each other.
+//! Comparison of counters that were kept independently of each other.
 //!
-//! A disagreement is shown and fails the check; nothing is averaged. Fewer than two counters are nothing to compare, and no agreement.
-//! Attempts that were repeated, withdrawn or failed, and streams that broke off, are in one party's counter and not in another's: what they
-//! may have moved explains a difference in that direction, and leaves it undecided. It never explains the opposite one: bytes that a
-//! transfer service saw and a storage did not count are lost, however many attempts were repeated.
+//! A disagreement is shown and fails the check; nothing is averaged. Fewer than two counters cannot be compared, which
+//! is no agreement. Repeated, withdrawn or failed attempts and broken streams are in one party's counter and not in
+//! another's: their possible bytes explain a difference in that direction, and leave it undecided. They never explain
+//! the opposite one: bytes that a transfer service saw and a storage did not count are lost, however many attempts were
+//! repeated.
 
 use serde::{Deserialize, Serialize};
 
 /// Largest relative difference that passes: one part in a thousand. Counters of the same bytes over the same time are
-/// equal; what remains are bytes under way when a counter was read.
+/// equal; the rest are bytes under way when a counter was read.
 pub const TOLERANCE: f64 = 0.001;
 
 /// A comparison of independent counters.
@@ -16,15 +17,16 @@ pub const TOLERANCE: f64 = 0.001;
 pub struct CrossCheck {
     /// RSE, or `all`.
     pub subject: String,
-    /// What is counted, e.g. `bytes received`.
+    /// The counted quantity, e.g. `bytes received`.
     pub quantity: String,
-    /// What the transfer service saw moving, transfer by transfer, where it saw a final count; no size that was looked up.
+    /// Bytes that the transfer service saw moving, transfer by transfer, where it saw a final count; no size that was
+    /// looked up.
     pub transfer_service: Option<u64>,
     /// As the receiving storage counts it.
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
-    /// What the catalogue says is there.
+    /// Bytes of the replicas in the catalogue.
     #[serde(default)]
     pub catalogue: Option<u64>,
     /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
@@ -35,42 +37,42 @@ pub struct CrossCheck {
     /// (largest difference between two counters − bytes that explain one in that direction) ÷ largest counter. Thresholds judge this.
     #[serde(default)]
     pub unexplained_ratio: Option<f64>,
-    /// What TCP carried on the sockets of the storage's end (`TCP_INFO`), less an estimate of TLS records.
+    /// Bytes that TCP carried on the sockets of the storage's end (`TCP_INFO`), less an estimate of TLS records.
     #[serde(default)]
     pub sockets: Option<u64>,
     /// |sockets − storage's counter| ÷ that counter.
     #[serde(default)]
     pub sockets_difference_ratio: Option<f64>,
-    /// Largest such difference that passes: it grows with the share of heads and handshakes, which nobody counts.
+    /// Largest such difference that passes: it grows with the share of heads and handshakes, which are not counted.
     #[serde(default)]
     pub sockets_tolerance_ratio: Option<f64>,
-    /// Whether the differences are within their tolerances; `null` when there is nothing to compare, or what may explain a difference is
-    /// too much to decide. Neither is agreement.
+    /// Whether the differences are within their tolerances; `null` when there is nothing to compare, or when the bytes
+    /// that may explain a difference are too many to decide. Neither is agreement.
     pub pass: Option<bool>,
-    /// Why a counter is missing or what it includes.
+    /// The reason of a missing counter, or remarks on its scope.
     pub note: Option<String>,
 }
 
-/// What the parties counted for one subject.
+/// The counters of all parties for one subject.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counted {
     /// RSE, or `all`.
     pub subject: String,
-    /// What is counted, e.g. `bytes received`.
+    /// The counted quantity, e.g. `bytes received`.
     pub quantity: String,
-    /// What the transfer service saw moving.
+    /// Bytes that the transfer service saw moving.
     pub transfer_service: Option<u64>,
     /// As the receiving storage counts it.
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
-    /// What the catalogue says is there.
+    /// Bytes of the replicas in the catalogue.
     pub catalogue: Option<u64>,
     /// Bytes that may be in one counter alone.
     pub apart: Apart,
-    /// What TCP carried on the storage's end.
+    /// Bytes that TCP carried on the storage's end.
     pub sockets: Option<Sockets>,
-    /// Why a counter is missing or what it includes.
+    /// The reason of a missing counter, or remarks on its scope.
     pub note: Option<String>,
 }
 
@@ -94,10 +96,10 @@ impl Apart {
     }
 }
 
-/// What TCP carried on one end, over all connections.
+/// The bytes that TCP carried on one end, over all connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sockets {
-    /// Bytes, less an estimate of what TLS adds.
+    /// Bytes, less an estimate of TLS's overhead.
     pub bytes: u64,
     /// Bytes of heads, handshakes and other requests that may be among them.
     pub overhead: u64,
@@ -118,8 +120,8 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
         .zip(storage)
         .map(|(sockets, storage)| carried(sockets, storage));
     let by_sockets = sockets.map(|(difference, tolerance)| {
-        // Sockets carry what is counted and what is not, so where bytes arrive they never carry less. A sender counts what it gives to
-        // the system, and of an attempt that the other side ends, some of that is never sent.
+        // Sockets carry counted and uncounted bytes, so a receiving socket never carries less. A sender counts the
+        // bytes that it gives to the system; if the other side ends an attempt, some of them are never sent.
         let more = counted.sockets.map(|sockets| sockets.bytes) > storage;
         let explained = match (more, counted.receiving_storage) {
             (true, _) => counted.apart.most(),
@@ -157,7 +159,7 @@ fn carried(sockets: Sockets, storage: u64) -> (f64, f64) {
     (ratio(sockets.bytes.abs_diff(storage), storage), tolerance)
 }
 
-/// Whether a difference passes; none where what explains it leaves no more than the tolerance.
+/// Whether a difference passes; `None` if the bytes that may explain it leave no more than the tolerance.
 fn outcome(difference: f64, unexplained: f64, tolerance: f64) -> Option<bool> {
     if difference <= tolerance {
         Some(true)
@@ -220,7 +222,7 @@ fn unexplained(counted: &Counted) -> u64 {
         // A file that is being deleted is gone here before it is gone there.
         more_than(receiving, counted.catalogue, unseen),
         more_than(counted.catalogue, receiving, unseen),
-        // Part of what a sender had sent when the receiver broke off was in no file yet.
+        // Part of the bytes that a sender had sent when the receiver broke off was in no file yet.
         more_than(sending, receiving, unseen.max(broken_received)),
     ]
     .into_iter()

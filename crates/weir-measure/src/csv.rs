@@ -28,8 +28,8 @@ impl<'w> Line<'w> {
         self.to.write_all(separator.as_bytes())
     }
 
-    /// A text; one with comma, quote or line break is quoted. One that a spreadsheet would take for a formula has an apostrophe before it
-    /// (OWASP, CSV injection), which [`unguarded`] takes off.
+    /// Writes a text; one with comma, quote or line break is quoted. A text that a spreadsheet would take for a formula
+    /// gets an apostrophe before it (OWASP, CSV injection), which [`unguarded`] removes.
     pub(crate) fn text(&mut self, field: &str) -> io::Result<&mut Self> {
         self.separate()?;
         let guarded;
@@ -75,7 +75,7 @@ impl<'w> Line<'w> {
     }
 }
 
-/// Apostrophes before it count for nothing: else one that was there before would be taken off.
+/// Leading apostrophes are ignored: otherwise an apostrophe of the text itself would be removed.
 fn begins_formula(field: &str) -> bool {
     field
         .trim_start_matches('\'')
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn no_field_is_a_formula() {
-        // Wrong: a storage's error text runs in the spreadsheet of whoever opens the table.
+        // Wrong: a storage's error text runs as a formula in the reader's spreadsheet.
         for (field, written) in [
             ("=1+1", "'=1+1\n"),
             ("@SUM(A1)", "'@SUM(A1)\n"),

@@ -14,7 +14,7 @@ pub(crate) const BIN: Duration = Duration::from_secs(1);
 pub struct Evenness {
     /// Of all verified bytes.
     pub total: Cv,
-    /// Of those that came into each site.
+    /// Coefficients of variation of the traffic into each site.
     pub sites: BTreeMap<String, Cv>,
 }
 
@@ -28,7 +28,7 @@ pub struct Cv {
 }
 
 impl Evenness {
-    /// Puts together what was achieved and what was planned.
+    /// Combines the achieved and the planned variation.
     pub(crate) fn of(total: Option<f64>, sites: BTreeMap<String, Option<f64>>, planned: &Variation) -> Self {
         let site = |(name, achieved): (String, Option<f64>)| {
             let of = planned.sites.iter().find(|(site, _)| site.as_str() == name);
@@ -44,7 +44,7 @@ impl Evenness {
         }
     }
 
-    /// What was achieved by a site.
+    /// The achieved value of a site.
     pub(crate) fn site(&self, name: &str) -> Option<f64> {
         self.sites.get(name)?.achieved
     }

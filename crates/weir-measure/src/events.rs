@@ -1,4 +1,4 @@
-//! `events.csv`: what happened in a run, as it happens; the report has the same list in the order of time.
+//! `events.csv`: the events of a run, written as they occur; the report has the same list in order of time.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const COLUMNS: [&str; 2] = ["t_s", "text"];
 /// Writes the heading.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn begin(to: &mut dyn Write) -> io::Result<()> {
     heading(to, &COLUMNS)
 }
@@ -24,7 +24,7 @@ pub fn begin(to: &mut dyn Write) -> io::Result<()> {
 /// Writes a row.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn write(to: &mut dyn Write, event: &Event) -> io::Result<()> {
     let at = Duration::try_from_secs_f64(event.t_s).unwrap_or_default();
     Line::new(to).time(Some(at))?.text(&event.text)?.end()

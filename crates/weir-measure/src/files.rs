@@ -1,4 +1,4 @@
-//! `files.csv`: every file that a run makes at a storage, and every one that it has deleted.
+//! `files.csv`: every file that a run creates at a storage, and every one that it deletes.
 
 use std::io::{self, Read, Write};
 
@@ -13,7 +13,7 @@ pub const FILE: &str = "files.csv";
 /// The columns.
 const COLUMNS: [&str; 5] = ["event", "rse", "path", "size_bytes", "checksum"];
 
-/// What happened to a file.
+/// An event in the life of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     /// The run was about to make it, or came to know its checksum.
@@ -41,13 +41,13 @@ impl Happened {
 /// A row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRow<'a> {
-    /// What happened.
+    /// The event.
     pub happened: Happened,
     /// The RSE.
     pub rse: &'a str,
     /// Where the file is, below the RSE's base.
     pub path: &'a str,
-    /// Its size in bytes; zero of one that was deleted.
+    /// Its size in bytes; zero for a deletion.
     pub size: u64,
     /// Its checksum; none where it is not known.
     pub checksum: Option<Checksum>,
@@ -56,7 +56,7 @@ pub struct FileRow<'a> {
 /// Writes the heading.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn begin(to: &mut dyn Write) -> io::Result<()> {
     heading(to, &COLUMNS)
 }
@@ -64,7 +64,7 @@ pub fn begin(to: &mut dyn Write) -> io::Result<()> {
 /// Writes a row.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn write(to: &mut dyn Write, row: &FileRow<'_>) -> io::Result<()> {
     // In the order of COLUMNS.
     Line::new(to)

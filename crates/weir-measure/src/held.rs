@@ -1,4 +1,4 @@
-//! What held a site back from what is asked of it.
+//! The limit that kept a site below its asked rate.
 
 use serde::Serialize;
 use weir_units::BitRate;
@@ -8,17 +8,17 @@ const FULL: f64 = 0.95;
 /// The same of a storage, which loses a little whenever transfers come and go.
 const NEARLY: f64 = 0.85;
 
-/// What held a site back.
+/// A limit that kept a site below its asked rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// It got what it can get, whoever decides.
+    /// The site got the largest rate that any schedule can give it.
     Possible,
     /// Its wide-area link was full.
     WideAreaLink,
-    /// What it shares with others was full.
+    /// A resource that it shares with others was full.
     Shared,
-    /// Its storage took in what it can.
+    /// Its storage received as much as it can.
     Storage,
     /// All slots into it were taken.
     SlotsTaken,
@@ -29,7 +29,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Every cause, from what nobody can change to what the scheduler decides.
+    /// Every cause, from fixed limits to decisions of the scheduler.
     pub const ALL: [Cause; 7] = [
         Cause::Possible,
         Cause::WideAreaLink,
@@ -40,7 +40,7 @@ impl Cause {
         Cause::SlotsFree,
     ];
 
-    /// What it means, in words that follow "so many sites".
+    /// Its meaning, in words that follow "so many sites".
     pub fn sentence(self) -> &'static str {
         match self {
             Cause::Possible => "got all of the estimated optimum",
@@ -54,19 +54,19 @@ impl Cause {
     }
 }
 
-/// A share of what is asked, or of what is possible, from which on nothing held a site back.
+/// Share of the asked or possible rate from which on a site counts as not held back.
 const CLOSE: f64 = 0.95;
 
-/// What is known of a site that something is asked into: means over the time in which something was.
+/// Figures of a site with an asked rate: means over the time in which a rate was asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SiteUse {
     /// Achieved ÷ asked.
     pub ratio: Option<f64>,
     /// Achieved ÷ estimated optimum.
     pub of_optimum: Option<f64>,
-    /// What came in, in bit/s.
+    /// Achieved rate into the site, in bit/s.
     pub achieved_bps: Option<u64>,
-    /// What its storage elements can take in together, in bit/s; `None` if that has no bound.
+    /// Rate that its storage elements can receive together, in bit/s; `None` if unbounded.
     pub storage_bps: Option<u64>,
     /// Its storage elements.
     pub storages: Vec<StorageUse>,
@@ -74,12 +74,12 @@ pub struct SiteUse {
     pub links: Vec<LinkUse>,
 }
 
-/// How much of what leads into a storage element was in use, as shares.
+/// Used shares of the resources that lead into a storage element.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StorageUse {
     /// Of its site's wide-area link.
     pub wide: f64,
-    /// Of what it shares with others: the fullest.
+    /// Of resources shared with others: the fullest.
     pub shared: f64,
     /// Of its slots.
     pub slots: f64,
@@ -96,12 +96,12 @@ pub struct LinkUse {
     pub achieved_bps: Option<u64>,
     /// Share of its slots that were taken.
     pub slots: f64,
-    /// Share of what leads out of its source that was in use.
+    /// Used share of the resource that leads out of its source.
     pub source: f64,
 }
 
-/// Returns what held a site back, in a kind and in words: what leads into it and was full, or else that too few transfers ran. `None`
-/// if it got at least a close share of what is asked.
+/// Returns the limit that held a site back, as a kind and in words: a full resource on its way, or else too few running
+/// transfers. `None` if it got almost the asked rate.
 pub fn held_back(site: &SiteUse) -> Option<(Cause, String)> {
     if site.ratio? >= CLOSE {
         return None;
@@ -139,7 +139,7 @@ pub fn held_back(site: &SiteUse) -> Option<(Cause, String)> {
     Some((Cause::SlotsFree, format!("{:.0} % of {what} used", share * 100.0)))
 }
 
-/// Says what the storage elements of a site took in, if that is about what they can.
+/// Describes the rate that a site's storage elements received, if that is close to their limit.
 fn at_the_storage(site: &SiteUse) -> Option<String> {
     let (achieved, most) = site.achieved_bps.zip(site.storage_bps)?;
     let rate = |bps: u64| BitRate(bps).three_digits();
@@ -147,8 +147,7 @@ fn at_the_storage(site: &SiteUse) -> Option<String> {
     (BitRate(achieved).as_f64() > NEARLY * BitRate(most).as_f64()).then_some(text)
 }
 
-/// Says how many links into a site had no free slot, or a source that had nothing left to give, if half of what is missing is
-/// missing there.
+/// Counts the links into a site without a free slot, or with an exhausted source, if half of the shortfall is there.
 fn at_the_sources(site: &SiteUse) -> Option<String> {
     let (mut missing, mut missing_there, mut n_links, mut n_there) = (0, 0, 0, 0);
     for link in &site.links {

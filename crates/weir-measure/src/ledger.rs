@@ -1,4 +1,4 @@
-//! `ledger.csv`: what every link was wanted to inject and did, cycle by cycle.
+//! `ledger.csv`: due and actual injections of every link, cycle by cycle.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const COLUMNS: [&str; 14] = [
 /// Writes the heading.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn begin(to: &mut dyn Write) -> io::Result<()> {
     heading(to, &COLUMNS)
 }
@@ -40,7 +40,7 @@ pub fn begin(to: &mut dyn Write) -> io::Result<()> {
 /// Writes a row. Times are seconds since the start of the run.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn write(to: &mut dyn Write, spec: &Spec, row: &LedgerRow) -> io::Result<()> {
     // In the order of COLUMNS.
     Line::new(to)

@@ -1,13 +1,14 @@
 //! The room that measures: time series, accounting, error classes, cross-checks, thresholds, the verdict and the
 //! contract of `report.json`.
 //!
-//! It stands behind a run: `weir-challenge` and `weir-sim` begin a [`Measurement`] of their plan and hand over one [`Transfer`] per
-//! transfer when it has ended; they get a [`Snapshot`] at any moment, and the [`report::Report`] in the end. Everything here is plain
-//! code over explicit inputs: no socket, no clock, no floating-point function that differs between machines.
+//! It stands behind a run: `weir-challenge` and `weir-sim` begin a [`Measurement`] of their plan and hand over one
+//! [`Transfer`] per transfer when it has ended; they get a [`Snapshot`] at any moment, and the [`report::Report`] in
+//! the end. Everything here is plain code over explicit inputs: no socket, no clock, no floating-point function that
+//! differs between machines.
 //!
 //! Invariants:
-//! - A transfer's bytes are spread over its own duration in integers; what is in the bins and windows adds up to the
-//!   bytes of the transfer, exactly.
+//! - A transfer's bytes are spread over its own duration in integers; the bytes in bins and windows add up to those of
+//!   the transfer, exactly.
 //! - A transfer that did not finish never counts with its size, only with the bytes that moved, and apart.
 //! - Links add up to sites and sites to the total, because all three are fed from the same row.
 //! - "No data" is `None`, never zero.

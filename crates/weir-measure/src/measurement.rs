@@ -1,7 +1,7 @@
-//! The one way from a plan and what is observed of its run to the figures of any moment and to the report.
+//! The only way from a plan and the observations of its run to current figures and to the report.
 //!
-//! Real and simulated runs feed a [`Measurement`] with the same rows: a [`Transfer`] when it has ended, the numbers of active and
-//! queued transfers from time to time, events. What it keeps does not grow with the number of transfers.
+//! Real and simulated runs feed a [`Measurement`] with the same rows: a [`Transfer`] when it has ended, the numbers of
+//! active and queued transfers from time to time, events. Its memory does not grow with the number of transfers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Measurement {
     chain: Chain,
     events: Vec<Event>,
     standing: Standing,
-    /// What has ended last.
+    /// The transfers that ended last.
     ended: VecDeque<Ended>,
     /// Longest drain, as planned.
     drain: Duration,
@@ -41,7 +41,7 @@ pub struct Measurement {
     closed: Option<Duration>,
 }
 
-/// What a report takes from the plan.
+/// The head of a report, taken from the plan.
 #[derive(Debug, Clone)]
 struct Head {
     challenge: String,
@@ -53,7 +53,7 @@ struct Head {
     parameters: BTreeMap<String, String>,
 }
 
-/// What a run knows of itself in the end, beside what it observed.
+/// Data about a run that are known only at its end.
 #[derive(Debug, Clone)]
 pub struct Ending {
     /// Command line that runs the same challenge again.
@@ -66,7 +66,7 @@ pub struct Ending {
     pub weir: Build,
     /// Where it ran.
     pub host: Host,
-    /// What was cut short and when, if the run was interrupted.
+    /// The phase that was cut short and the time, if the run was interrupted.
     pub interrupted: Option<String>,
     /// How far the rows of the run reach, if the report was built from them alone because the run did not come to its end.
     pub incomplete: Option<String>,
@@ -76,16 +76,16 @@ pub struct Ending {
     pub audit: Option<Audit>,
     /// Delivered files that were deleted.
     pub deleted_files: u64,
-    /// What the catalogue deleted of the copies that rules had asked for.
+    /// Deletions of the rules' copies by the catalogue.
     pub deletions: Option<DeletionReport>,
-    /// What was drawn or derived beside what the plan says.
+    /// Drawn and derived parameters that the plan does not contain.
     pub parameters: BTreeMap<String, String>,
     /// Rules that the world broke, and that make its figures worthless.
     pub violations: Vec<String>,
 }
 
 impl Ending {
-    /// What was cut short and when, if the run did not go to its end.
+    /// The phase that was cut short and the time, if the run did not go to its end.
     fn cut_short(&self) -> Option<&str> {
         self.interrupted.as_deref().or(self.incomplete.as_deref())
     }
@@ -126,7 +126,7 @@ impl Measurement {
         }
     }
 
-    /// What is known of the run by now.
+    /// The description of the run, as far as it is known.
     pub fn spec(&self) -> &Spec {
         self.accounting.spec()
     }
@@ -157,17 +157,17 @@ impl Measurement {
         self.accounting.gauge(at, active, queued);
     }
 
-    /// Says how it stands with what has not ended.
+    /// Records the current number of transfers that have not ended.
     pub fn standing(&mut self, standing: Standing) {
         self.standing = standing;
     }
 
-    /// Records what happened.
+    /// Records an event.
     pub fn event(&mut self, event: Event) {
         self.events.push(event);
     }
 
-    /// What has happened so far, in the order in which it was recorded.
+    /// The events so far, in the order in which they were recorded.
     pub fn events(&self) -> &[Event] {
         &self.events
     }

@@ -18,7 +18,7 @@ pub struct Percentiles {
     pub p99: f64,
 }
 
-/// How long transfers took and how fast they were: those that finished, and whose start is known.
+/// Durations and rates of transfers that finished and whose start is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// From the start to the end of the attempt that finished, in seconds, checksums included; `null` if nothing finished.
@@ -44,14 +44,15 @@ pub struct Quantiles {
 }
 
 impl Default for Quantiles {
-    /// 65,536 different values exactly, then classes of one per cent: for what there is once in a run.
+    /// 65,536 different values exactly, then classes of one per cent: for figures that exist once in a run.
     fn default() -> Self {
         Self::with(65_536, 8)
     }
 }
 
 impl Quantiles {
-    /// 256 different values exactly, then classes of three per cent: some kilobytes, for what there is thousands of times in a run.
+    /// 256 different values exactly, then classes of three per cent: some kilobytes, for figures that exist thousands
+    /// of times in a run.
     pub fn small() -> Self {
         Self::with(256, 6)
     }

@@ -1,7 +1,7 @@
-//! Reads the files of a run back, row by row, as far as they are whole.
+//! Reading the files of a run back, row by row, as far as they are whole.
 //!
-//! A run that was killed, or whose machine lost its power, leaves files whose last row may be cut off or never have reached the disk.
-//! A reader takes every row before the first one that it cannot read, and says where that is.
+//! A run that was killed, or whose machine lost its power, leaves files whose last row may be cut off or missing on
+//! disk. A reader takes every row before the first unreadable one, and returns the position of that row.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct ReadError {
     pub file: &'static str,
     /// The line, counted from one.
     pub line: u64,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
@@ -86,7 +86,8 @@ impl<R: Read> Rows<R> {
     }
 }
 
-/// The lines of a file without what follows the last line break: a number at the end of a row that was cut off would be another one.
+/// The lines of a file up to its last line break: a number at the end of a row that was cut off would be another
+/// number.
 struct WholeLines<R> {
     from: R,
     line: Vec<u8>,

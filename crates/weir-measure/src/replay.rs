@@ -1,4 +1,4 @@
-//! Measures a run again from the files that it wrote while it went on: what is known of a run that never came to its report.
+//! Measuring a run again from the files that it wrote, for runs that ended before their report.
 
 use std::io::Read;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Recorded<T, S, E, R> {
     pub rules: Option<R>,
 }
 
-/// What the files of a run say.
+/// The content of a run's files.
 #[derive(Debug)]
 pub struct Replayed {
     /// The measurement, as it was when the last row was written.
@@ -35,7 +35,7 @@ pub struct Replayed {
     pub drain: Option<Duration>,
     /// Whether the drain had ended.
     pub is_over: bool,
-    /// How it stood with what had not ended.
+    /// The number of transfers that had not ended.
     pub standing: Standing,
     /// Where a file stopped being readable. A run that is killed cuts its last row off.
     pub cut: Vec<ReadError>,

@@ -1,9 +1,9 @@
 //! The types of `report.json`, contract `weir-report/1`.
 //!
 //! `docs/report.md` documents every field with its unit and how it is measured. Within `weir-report/1` fields are only
-//! added, never renamed, removed or given another meaning; a reader ignores what it does not know. `None` is written as
-//! `null` and means "no data" or "does not apply", never zero. Rates are bits per second, volumes bytes, times seconds
-//! since `started_at`.
+//! added, never renamed, removed or given another meaning; a reader ignores unknown fields. `None` is written as `null`
+//! and means "no data" or "does not apply", never zero. Rates are bits per second, volumes bytes, times seconds since
+//! `started_at`.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,13 @@ pub struct Report {
     pub verdict: Verdict,
     /// Why, one sentence each; never empty.
     pub verdict_reasons: Vec<String>,
-    /// What to try next when the run fell short for want of machine, e.g. "carries 0.8 of 1.3 Gb/s; try --scale 0.006".
+    /// Advice when the run fell short because the machine was too weak, e.g. "carries 0.8 of 1.3 Gb/s; try --scale
+    /// 0.006".
     #[serde(default)]
     pub advice: Option<String>,
     /// Name of the challenge.
     pub challenge: String,
-    /// What the challenge file says about itself; may be empty.
+    /// The description in the challenge file; may be empty.
     #[serde(default)]
     pub description: String,
     /// Seed that every drawn value comes from.
@@ -66,16 +67,17 @@ pub struct Report {
     pub sites: Vec<SiteReport>,
     /// One entry per workload, in the order of the challenge.
     pub workloads: Vec<WorkloadReport>,
-    /// Every threshold with what was asked and measured.
+    /// Every threshold with its asked and measured value.
     pub thresholds: Vec<ThresholdReport>,
     /// Comparisons of independent counters.
     pub crosschecks: Vec<CrossCheck>,
     /// Delivered files that were read back; `null` when none was asked for.
     pub audit: Option<Audit>,
-    /// What passed through the catalogue; `null` where no rule was made.
+    /// Rules, files and deletions of the catalogue; `null` where no rule was made.
     #[serde(default)]
     pub chain: Option<ChainReport>,
-    /// RSEs that were seen to tell no checksum of their files: what was copied there is verified by its size alone. Absent where there is none.
+    /// RSEs that reported no checksum for their files: copies there are verified by size alone. Absent if there is
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified_by_size: Vec<String>,
     /// Transfers that failed, by class, most frequent first.
@@ -88,7 +90,7 @@ pub struct Report {
     pub evenness: Option<Evenness>,
     /// Time series.
     pub series: Series,
-    /// What happened when, in order of time.
+    /// The events of the run, in order of time.
     pub events: Vec<Event>,
     /// Every drawn or derived parameter, for the record.
     pub parameters: BTreeMap<String, String>,
@@ -160,7 +162,7 @@ pub struct Windows {
     pub ramp: Window,
     /// Injection at the asked rates: the window the verdict is about.
     pub hold: Window,
-    /// No injection; what is under way may finish.
+    /// No injection; transfers under way may finish.
     pub drain: Window,
 }
 
@@ -198,11 +200,11 @@ pub struct Totals {
     pub moved_bytes_failed: u64,
     /// Transfers submitted.
     pub transfers: u64,
-    /// Those that finished.
+    /// Finished transfers.
     pub finished: u64,
-    /// Those that failed.
+    /// Failed transfers.
     pub failed: u64,
-    /// Those that the run cancelled because it was interrupted.
+    /// Transfers that the run cancelled because it was interrupted.
     #[serde(default)]
     pub cancelled: u64,
     /// The part of `cancelled` of which the run ended before the transfer service said how they ended.
@@ -244,16 +246,16 @@ pub struct LinkReport {
     pub file_bytes: Option<u64>,
     /// Transfers submitted.
     pub transfers: u64,
-    /// Those that finished.
+    /// Finished transfers.
     pub finished: u64,
-    /// Those that failed.
+    /// Failed transfers.
     pub failed: u64,
-    /// Those that were cancelled.
+    /// Cancelled transfers.
     #[serde(default)]
     pub cancelled: u64,
     /// Sizes of all transfers submitted.
     pub injected_bytes: u64,
-    /// Sizes of those that finished.
+    /// Sizes of the finished transfers.
     pub verified_bytes: u64,
     /// The part of `verified_bytes` within the hold window.
     #[serde(default)]
@@ -267,7 +269,7 @@ pub struct LinkReport {
     pub times: Times,
 }
 
-/// Figures of one site; the plain fields are about what comes in.
+/// Figures of one site; the plain fields concern traffic into the site.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteReport {
     /// Its name.
@@ -280,12 +282,12 @@ pub struct SiteReport {
     pub ratio: Option<f64>,
     /// Transfers into it.
     pub transfers: u64,
-    /// Those that finished.
+    /// Finished transfers.
     #[serde(default)]
     pub finished: u64,
-    /// Those that failed.
+    /// Failed transfers.
     pub failed: u64,
-    /// Those that were cancelled.
+    /// Cancelled transfers.
     #[serde(default)]
     pub cancelled: u64,
     /// Sizes of the transfers into it that finished.
@@ -296,11 +298,11 @@ pub struct SiteReport {
     pub hold_verified_bytes: u64,
     /// Failures of transfers into it by class, most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// What goes out.
+    /// Traffic out of the site.
     pub egress: Egress,
 }
 
-/// What goes out of a site.
+/// Traffic out of a site.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Egress {
     /// Sum of the asked rates of the links out of it.
@@ -335,7 +337,7 @@ pub struct ErrorReport {
     pub sample: String,
     /// Party at fault in the first of them, where known.
     pub party: Option<String>,
-    /// What helps, where known.
+    /// The remedy, where known.
     pub remedy: Option<String>,
 }
 
@@ -346,23 +348,23 @@ pub struct WorkloadReport {
     pub name: String,
     /// Transfers submitted.
     pub transfers: u64,
-    /// Those that finished.
+    /// Finished transfers.
     pub finished: u64,
-    /// Those that failed.
+    /// Failed transfers.
     pub failed: u64,
-    /// Those that were cancelled.
+    /// Cancelled transfers.
     #[serde(default)]
     pub cancelled: u64,
     /// Sizes of all transfers submitted.
     pub injected_bytes: u64,
-    /// Sizes of those that finished.
+    /// Sizes of the finished transfers.
     pub verified_bytes: u64,
-    /// What is special to its kind.
+    /// The figures of its kind.
     #[serde(flatten)]
     pub kind: WorkloadKind,
 }
 
-/// What is special to a kind of workload; `kind` in the JSON tells which.
+/// The figures of a kind of workload; `kind` in the JSON names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum WorkloadKind {
@@ -427,7 +429,7 @@ pub struct Step {
     pub file_bytes: u64,
     /// Transfers submitted.
     pub transfers: u64,
-    /// Those that did not finish.
+    /// Transfers that did not finish.
     pub failed: u64,
     /// Verified bytes ÷ `duration_s`.
     pub achieved_bps: Option<u64>,
@@ -440,7 +442,7 @@ pub struct Step {
 pub struct ThresholdReport {
     /// Readable name, e.g. `site QMUL ratio`.
     pub name: String,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
     /// Metric in kebab or snake case as written in the challenge file.
     pub metric: String,
@@ -456,7 +458,7 @@ pub struct ThresholdReport {
     pub pass: bool,
 }
 
-/// What a threshold is about; exactly one field is present.
+/// The subject of a threshold; exactly one field is present.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Subject {
     /// A site.
@@ -480,7 +482,7 @@ pub struct Audit {
     pub asked_percent: f64,
     /// Files read back.
     pub files: u64,
-    /// Those whose bytes differ from what was sent, or could not be read.
+    /// Files whose bytes differ from the ones sent, or could not be read.
     pub failed: u64,
     /// Bytes read back.
     pub bytes: u64,
@@ -497,7 +499,7 @@ pub struct Stability {
     pub part_s: f64,
     /// Standard deviation ÷ mean of the total over the parts; `null` when nothing was achieved.
     pub cv_total: Option<f64>,
-    /// The same for what came into each site.
+    /// The same for the traffic into each site.
     pub cv_sites: BTreeMap<String, Option<f64>>,
 }
 
@@ -510,7 +512,7 @@ pub struct Series {
     pub n_bins: u64,
     /// The whole run.
     pub total: TotalSeries,
-    /// What comes into each site.
+    /// The traffic into each site.
     pub sites: IndexMap<String, RateSeries>,
     /// Each link, by its name `A→B`.
     pub links: IndexMap<String, RateSeries>,
@@ -525,8 +527,8 @@ pub struct TotalSeries {
     pub achieved_bps: Vec<Option<u64>>,
     /// Transfers active at the last sample in the bin.
     pub active: Vec<Option<u64>>,
-    /// Transfers under way, the mean over the bin: the time in which those that have ended were, ÷ bin; where none of these was, the
-    /// last sample.
+    /// Transfers under way, as the mean over the bin: the time of the ended transfers in it, ÷ bin; the last sample if
+    /// none of them was in it.
     #[serde(default)]
     pub active_mean: Vec<Option<f64>>,
     /// Transfers submitted and waiting at the end of the bin.
@@ -547,9 +549,9 @@ pub struct RateSeries {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Seconds since the start of the run; negative for what came before.
+    /// Seconds since the start of the run; negative before it.
     pub t_s: f64,
-    /// What happened.
+    /// The event.
     pub text: String,
 }
 

@@ -49,7 +49,7 @@ const COLUMNS: [&str; 31] = [
     "remedy",
 ];
 
-/// What a row says beside what is accounted for. Times count from the start of the run.
+/// The columns of a row that are not accounted for. Times count from the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     /// Number of the transfer.
@@ -71,16 +71,16 @@ pub struct Row<'a> {
 /// Writes the heading.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn begin(to: &mut dyn Write) -> io::Result<()> {
     heading(to, &COLUMNS)
 }
 
-/// Writes a row. Times are seconds since the start of the run, empty where there is none. What a transfer failed of before it finished
-/// is not said.
+/// Writes a row. Times are seconds since the start of the run, empty where there is none. Failed attempts of a transfer
+/// that finished are left out.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer) -> io::Result<()> {
     let link = &spec.links[transfer.link];
     let failure = transfer.failure.as_ref().filter(|_| transfer.state != State::Finished);
@@ -122,9 +122,10 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
         .end()
 }
 
-/// Reads rows back, for the run of this specification, and hands each over; returns where they stopped being readable, if they did.
+/// Reads the rows of the run of this specification back, and hands each over; returns the first unreadable row, if
+/// there is one.
 ///
-/// What the remedy or the message of a failure says is as it was written; of a row that finished there is no failure.
+/// Remedy and message of a failure are returned as written; a row that finished has no failure.
 ///
 /// # Errors
 /// The file has other columns.
@@ -138,8 +139,8 @@ pub fn read(from: impl Read, spec: &Spec, mut take: impl FnMut(&Transfer)) -> Re
     Ok(outcome.err())
 }
 
-/// Reads back which files a transfer may have left that a service took and did not finish, and hands over destination and path of each;
-/// returns where the rows stopped being readable, if they did.
+/// Reads back the files that unfinished transfers of the service may have left, and hands over destination and path of
+/// each; returns the first unreadable row, if there is one.
 ///
 /// # Errors
 /// The file has other columns.
@@ -155,7 +156,7 @@ pub fn read_unfinished(from: impl Read, mut take: impl FnMut(&str, &str)) -> Res
     Ok(outcome.err())
 }
 
-/// The numbers of what a row names.
+/// The indices of the objects that a row names.
 struct Places<'s> {
     spec: &'s Spec,
     workloads: BTreeMap<&'s str, usize>,
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_handbook_explains_every_column() {
-        // Wrong: a column without a unit, or one that is explained and not there.
+        // Wrong: a column without a unit, or the description of a column that does not exist.
         let page = include_str!("../../../docs/report.md");
         let section = page
             .split("### The columns of `transfers.csv`")

@@ -13,7 +13,7 @@ pub const FILE: &str = "series.csv";
 /// The columns.
 const COLUMNS: [&str; 5] = ["t_s", "stage", "active", "queued", "injected_bytes"];
 
-/// What a run was doing at a moment.
+/// The activity of a run at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// It injects.
@@ -47,7 +47,7 @@ impl Stage {
 pub struct Sample {
     /// When it was taken.
     pub at: Duration,
-    /// What the run was doing.
+    /// The activity of the run.
     pub stage: Stage,
     /// How it stood.
     pub standing: Standing,
@@ -56,7 +56,7 @@ pub struct Sample {
 /// Writes the heading.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn begin(to: &mut dyn Write) -> io::Result<()> {
     heading(to, &COLUMNS)
 }
@@ -64,7 +64,7 @@ pub fn begin(to: &mut dyn Write) -> io::Result<()> {
 /// Writes a row. Times are seconds since the start of the run.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer fails.
 pub fn write(to: &mut dyn Write, sample: &Sample) -> io::Result<()> {
     // In the order of COLUMNS.
     Line::new(to)

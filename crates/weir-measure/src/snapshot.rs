@@ -13,7 +13,7 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// Moments of the window at which the asked rate is read: it rises in lines, half a second apart.
 const SAMPLES: u32 = 20;
 
-/// Which part of a run a moment lies in.
+/// The phase of a run at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPhase {
     /// Rates rise.
@@ -38,7 +38,7 @@ impl RunPhase {
     }
 }
 
-/// How it stands with what has not ended.
+/// Numbers of transfers that have not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Transfers under way.
@@ -54,32 +54,32 @@ pub struct Standing {
 pub struct Snapshot {
     /// Time since the start.
     pub elapsed: Duration,
-    /// Which part of the run it is.
+    /// The phase of the run.
     pub phase: RunPhase,
     /// Time until that part ends, where known.
     pub phase_left: Option<Duration>,
     /// Time until the drain ends at the latest, where known.
     pub left: Option<Duration>,
-    /// Rate in bit/s that was asked for in the last [`RATE_WINDOW`], the mean: what was achieved in it is compared with that.
+    /// Mean asked rate over the last [`RATE_WINDOW`], in bit/s: the achieved rate is compared with it.
     pub asked_bps: Option<u64>,
     /// Bytes delivered in the last [`RATE_WINDOW`], as a rate in bit/s.
     pub achieved_bps: u64,
-    /// The same of what comes into each site, in the order of [`Spec::sites`].
+    /// Traffic into each site, in the order of [`Spec::sites`].
     pub sites: Vec<RateNow>,
     /// The same of each link, in the order of [`Spec::links`].
     pub links: Vec<RateNow>,
-    /// Transfers under way in the last [`RATE_WINDOW`], the mean: those that have ended by the part of it in which they were under way,
-    /// and those that are under way now.
+    /// Mean number of transfers under way in the last [`RATE_WINDOW`]: ended ones count for the time in which they were
+    /// under way, the others as they are now.
     pub active_mean: f64,
-    /// How it stands with what has not ended.
+    /// Numbers of transfers that have not ended.
     pub standing: Standing,
-    /// Figures of what has ended so far.
+    /// Figures of the transfers that have ended so far.
     pub totals: Totals,
     /// Failures so far by class, most frequent first.
     pub errors: Vec<ErrorReport>,
 }
 
-/// What comes into a site, or over a link, at a moment.
+/// Rate into a site, or over a link, at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateNow {
     /// Rate in bit/s that was asked for in the last [`RATE_WINDOW`], the mean.
@@ -99,7 +99,7 @@ pub(crate) struct Ended {
     pub(crate) bytes: u64,
 }
 
-/// What a snapshot is made of.
+/// The inputs of a snapshot.
 pub(crate) struct Moment<'a> {
     pub(crate) now: Duration,
     pub(crate) spec: &'a Spec,
@@ -107,7 +107,7 @@ pub(crate) struct Moment<'a> {
     pub(crate) closed: Option<Duration>,
     pub(crate) drain: Duration,
     pub(crate) standing: Standing,
-    /// What has ended in the last [`RATE_WINDOW`].
+    /// The transfers that ended in the last [`RATE_WINDOW`].
     pub(crate) ended: &'a VecDeque<Ended>,
 }
 
@@ -161,7 +161,7 @@ impl Moment<'_> {
         self.closed.filter(|closed| *closed <= self.now)
     }
 
-    /// What was asked of a link between two moments, the mean, if anything ever is.
+    /// The mean rate asked of a link between two moments, if a rate is ever asked of it.
     fn asked(&self, link: &LinkSpec, (from, to): (Duration, Duration)) -> Option<u64> {
         if link.curves.is_empty() {
             return None;
@@ -177,7 +177,7 @@ impl Moment<'_> {
         Some(u64::try_from(sum / u128::from(SAMPLES)).unwrap_or(u64::MAX))
     }
 
-    /// The phase, what is left of it, and what is left in all at most.
+    /// The phase, the time left of it, and the longest time left in all.
     fn phase(&self) -> (RunPhase, Option<Duration>, Option<Duration>) {
         let until = |end: Duration| end.saturating_sub(self.now);
         if let Some(closed) = self.over() {

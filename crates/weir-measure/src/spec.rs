@@ -1,4 +1,4 @@
-//! What is known of a run before its first transfer, from its plan alone: names, asks, windows, bins.
+//! The description of a run before its first transfer, from its plan alone: names, asked rates, windows, bins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::report::WorkloadKind;
 /// Bins of a series, at most about: short runs show seconds.
 const BINS_MAX: u64 = 600;
 
-/// What is known before the first row: names, asks, windows.
+/// The description of a run before its first row: names, asked rates, windows.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// Sites in the order of the report.
@@ -27,7 +27,7 @@ pub struct Spec {
     pub bin: Duration,
 }
 
-/// A link and what is asked of it.
+/// A link with its asked rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSpec {
     /// Source RSE.
@@ -73,7 +73,7 @@ impl AskedCurve {
     }
 }
 
-/// A workload and what is asked of it.
+/// A workload with its asked rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadSpec {
     /// Its name.
@@ -88,7 +88,7 @@ pub struct WorkloadSpec {
     pub hold: Option<(Duration, Duration)>,
 }
 
-/// What is known of a cell before its first row.
+/// The description of a cell before its first row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellSpec {
     /// Source RSE.
@@ -157,8 +157,8 @@ impl WindowSpec {
         }
     }
 
-    /// Says where in the ramp, the hold or the drain a moment lies, in words that follow a verb: `3.2 s into the ramp of 10.0 s`. The
-    /// windows are those that were planned; `drain` is when the drain began, once it has.
+    /// Describes the position of a moment in ramp, hold or drain, in words that follow a verb: `3.2 s into the ramp of
+    /// 10.0 s`. Windows are the planned ones; `drain` is the actual start of the drain, once it has begun.
     pub fn place(&self, moment: Duration, drain: Option<Duration>) -> String {
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
         let (name, from, length) = match drain {

@@ -1,6 +1,6 @@
 //! Spreads the bytes of a transfer evenly over its own duration, in integers.
 //!
-//! The bytes up to a moment `t` are `⌊bytes × (t − start) ÷ (end − start)⌋`; what lies between two moments is the
+//! The bytes up to a moment `t` are `⌊bytes × (t − start) ÷ (end − start)⌋`; the bytes between two moments are the
 //! difference of two such numbers. So bins, windows and sums agree to the byte, however the time axis is cut.
 
 use std::collections::VecDeque;
@@ -42,10 +42,11 @@ pub fn rate(bytes: u64, window: Duration) -> Option<u64> {
     Some(u64::try_from((bits + nanos / 2) / nanos).unwrap_or(u64::MAX))
 }
 
-/// Spreads the bytes of one transfer over bins of a width, of which the last is the one in which it ends. What arrived before the first
-/// of them is left out.
+/// Spreads the bytes of one transfer over bins of a width, the last of which is the one in which it ends. Bytes before
+/// the first bin are left out.
 ///
-/// The same as the difference of [`until`] at the borders of each bin, at the cost of an addition per bin: a long transfer has hundreds.
+/// The result equals the difference of [`until`] at the borders of each bin, at the cost of an addition per bin: a long
+/// transfer has hundreds.
 fn each_bin(
     bytes: u64,
     (start, end): (Duration, Duration),
@@ -179,7 +180,7 @@ impl RecentBins {
         });
     }
 
-    /// Returns the bytes of a bin; zero where nothing arrived, or what arrived is not kept any more.
+    /// Returns the bytes of a bin; zero if nothing arrived, or if the bin is not kept any more.
     pub fn get(&self, bin: usize) -> u64 {
         let place = bin.checked_sub(self.first);
         place.and_then(|place| self.bytes.get(place)).copied().unwrap_or(0)

@@ -1,13 +1,13 @@
-//! Tells a steady run from one whose figures are an accident of the window.
+//! Stability of a run: whether its figures depend on the window.
 //!
 //! The hold window is cut into equal parts: six, or fewer so that each lasts at least [`PART_MIN`]; below three parts
-//! nothing is judged. The spread of a subject is the coefficient of variation of its bytes per part,
-//! `cv² = (k·Σx² − (Σx)²) ÷ (Σx)²`, compared in integers, so that every machine comes to the same answer.
+//! nothing is judged. The spread of a subject is the coefficient of variation of its bytes per part, `cv² = (k·Σx² −
+//! (Σx)²) ÷ (Σx)²`, compared in integers, so that every machine comes to the same answer.
 //!
 //! A threshold on a rate or ratio is *unstable* when the spread is above [`CV_LIMIT_PERCENT`] **and** the parts
-//! contradict each other: at least a third of them would pass it and at least a third would not. One straggling part, or
-//! a strong but harmless variation far from the limit, is not enough. (JUNO's "7 GB/s, very unstable" is the case
-//! this is made for: repeat, do not believe.)
+//! contradict each other: at least a third of them would pass it and at least a third would not. One straggling part,
+//! or a strong but harmless variation far from the limit, is not enough. (Example: JUNO's "7 GB/s, very unstable"
+//! should be repeated before it is believed.)
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,8 @@ const PARTS_MIN: usize = 3;
 /// by 1 ÷ √5 = 45 %; closed-loop injection keeps it well under 20 %.
 pub const CV_LIMIT_PERCENT: u64 = 30;
 
-/// Coefficient of variation of the total above which no figure is believed, whatever the thresholds say, in per cent.
+/// Coefficient of variation of the total above which every figure is unstable, whatever the thresholds say, in per
+/// cent.
 pub const CV_TOTAL_LIMIT_PERCENT: u64 = 60;
 
 /// Verified bytes per part of the hold window.
@@ -39,7 +40,7 @@ pub struct Parts {
     total: Vec<u64>,
     sites: Vec<Vec<u64>>,
     links: Vec<Vec<u64>>,
-    /// What was added while it is not known when the hold ends.
+    /// Spans added before the end of the hold is known.
     open: Option<Vec<Span>>,
 }
 
@@ -151,7 +152,7 @@ impl Parts {
         &self.links[link]
     }
 
-    /// Returns what the report shows; `None` when nothing is judged.
+    /// Returns the part of the report; `None` when stability is not judged.
     pub fn report(&self, sites: &[String]) -> Option<Stability> {
         let part = self.length()?;
         let cv_sites: BTreeMap<_, _> = sites

@@ -20,7 +20,7 @@ struct Counts {
     transfers: u64,
     finished: u64,
     bytes: u64,
-    /// Sum of the rates of those that finished, and how many have one.
+    /// Sum of the rates of finished transfers, and the number of transfers that have a rate.
     rates: u128,
     n_rates: u64,
     /// Start of the first attempt, end of the last.
@@ -52,7 +52,8 @@ impl StepsAccounting {
         }
         counts.finished += 1;
         counts.bytes += row.size;
-        // What ended within the resolution of the clock has no rate of its own; a millisecond is the least it took.
+        // A transfer that ended within the resolution of the clock has no rate of its own; its duration counts as one
+        // millisecond.
         let length = row.started.map(|start| row.ended.saturating_sub(start));
         if let Some(rate) = length.and_then(|length| spread::rate(row.size, length.max(Duration::from_millis(1)))) {
             counts.rates += u128::from(rate);
@@ -69,7 +70,7 @@ impl StepsAccounting {
         }
     }
 
-    /// The cells of a matrix, those that did not run too.
+    /// All cells of a matrix, including those that did not run.
     pub fn cells(&self) -> Vec<Cell> {
         let cell = |(spec, counts): &(CellSpec, Counts)| {
             let (error, error_class) = counts.failure.clone().unzip();
@@ -89,7 +90,7 @@ impl StepsAccounting {
         self.cells.iter().map(cell).collect()
     }
 
-    /// The steps of a ramp, those that did not run too.
+    /// All steps of a ramp, including those that did not run.
     pub fn steps(&self) -> Vec<Step> {
         let step = |(spec, counts): &(CellSpec, Counts)| {
             let length = counts.end.saturating_sub(counts.start.unwrap_or_default());

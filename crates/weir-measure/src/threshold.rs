@@ -13,18 +13,18 @@ use crate::stability;
 /// A threshold, measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluated {
-    /// What the report shows.
+    /// The row of the report.
     pub report: ThresholdReport,
     /// Whether the parts of the hold window contradict each other about it (see [`stability`]).
     pub unstable: bool,
 }
 
-/// What is measured beside transfers.
+/// Measurements other than transfers.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside<'a> {
     /// Comparisons of independent counters.
     pub crosschecks: &'a [CrossCheck],
-    /// What passed through the catalogue.
+    /// Rules, files and deletions of the catalogue.
     pub chain: &'a Chain,
     /// The catalogue's deletions of copies that rules had asked for.
     pub deletions: Option<&'a DeletionReport>,
@@ -32,7 +32,7 @@ pub struct Beside<'a> {
     pub evenness: Option<&'a Evenness>,
 }
 
-/// Evaluates one threshold. What cannot be measured does not pass.
+/// Evaluates one threshold. A figure that cannot be measured does not pass.
 pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec, beside: &Beside<'_>) -> Evaluated {
     let measured = match threshold.metric {
         Metric::CrosscheckDifference => largest_difference(beside.crosschecks),
@@ -152,7 +152,7 @@ fn unstable(threshold: &Threshold, figures: &Figures, spec: &Spec) -> bool {
             let Some(link) = spec.link(name) else {
                 return false;
             };
-            // A link whose files are few shows single files, not a rate.
+            // With few files, a link's rate shows single files.
             if figures.links[link].finished < MIN_FILES_PER_PART * figures.parts.total().len() as u64 {
                 return false;
             }

@@ -25,7 +25,8 @@ pub struct Transfer {
     pub started: Option<Duration>,
     /// End of that attempt, or the moment of failure.
     pub ended: Duration,
-    /// From the order of the copy to its first byte of data, in the attempt that finished; `None` where nobody tells.
+    /// From the order of the copy to its first byte of data, in the attempt that finished; `None` if the service does
+    /// not report it.
     pub first_byte: Option<Duration>,
     /// Bytes moved by the attempt that ended it.
     pub bytes_moved: u64,
@@ -35,7 +36,7 @@ pub struct Transfer {
     pub retries: u32,
     /// When it passed from one service to the next, if a rule asked for it.
     pub stages: Option<Stages>,
-    /// What went wrong, unless it finished.
+    /// The failure, unless it finished.
     pub failure: Option<Failure>,
 }
 
@@ -66,10 +67,10 @@ pub enum State {
     Unanswered,
 }
 
-/// What went wrong.
+/// A failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of error.
+    /// The class of the error.
     pub class: ErrorClass,
     /// Text, secrets removed.
     pub message: String,
@@ -77,7 +78,7 @@ pub struct Failure {
     pub party: Option<Party>,
     /// Phase of the transfer, where known.
     pub phase: Option<Phase>,
-    /// What helps, where known.
+    /// The remedy, where known.
     pub remedy: Option<String>,
 }
 
@@ -109,7 +110,7 @@ impl Transfer {
 }
 
 impl Failure {
-    /// What a transfer failed of whose step took longer than `limit`.
+    /// The failure of a transfer whose step took longer than `limit`.
     pub fn late_step(limit: Duration) -> Failure {
         let limit = limit.as_secs_f64();
         Failure {
@@ -121,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// What a transfer failed of that the service had not ended when the drain was over, after `limit`.
+    /// The failure of a transfer that the service had not ended when the drain was over, after `limit`.
     pub fn unfinished(limit: Duration) -> Failure {
         let limit = limit.as_secs_f64();
         Failure {
@@ -135,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// What a transfer failed of that a rule had asked for, and that had not come when the drain was over, after `limit`.
+    /// The failure of a rule's transfer that had not arrived when the drain was over, after `limit`.
     pub fn not_come(limit: Duration) -> Failure {
         let limit = limit.as_secs_f64();
         Failure {
@@ -145,7 +146,7 @@ impl Failure {
         }
     }
 
-    /// The same, of a transfer whose copy was under way: the service did start it.
+    /// The same failure for a transfer whose copy was under way: the service did start it.
     #[must_use]
     pub fn in_its_copy(mut self) -> Failure {
         self.message = format!("{}; its copy was under way", self.message);
@@ -156,7 +157,8 @@ impl Failure {
         self
     }
 
-    /// The same, where the service says what held the transfer back, and whose fault that is if it is one.
+    /// The same failure, with the service's reason for holding the transfer back, and the responsible party if there is
+    /// one.
     #[must_use]
     pub fn held_back(mut self, by: &str, party: Option<Party>) -> Failure {
         self.message = format!("{}; it was held back: {by}", self.message);
@@ -167,7 +169,7 @@ impl Failure {
         self
     }
 
-    /// What a transfer failed of whose job the service no longer knows.
+    /// The failure of a transfer whose job the service no longer knows.
     pub fn forgotten() -> Failure {
         Failure {
             class: ErrorClass::Forgotten,
@@ -178,7 +180,7 @@ impl Failure {
         }
     }
 
-    /// What a transfer failed of that was cancelled, and not by the run; by a rule that was deleted, the failure says that.
+    /// The failure of a transfer that was cancelled, but not by the run; for a deleted rule, the failure says that.
     pub fn cancelled_by_others() -> Failure {
         Failure {
             class: ErrorClass::Cancelled,

@@ -1,10 +1,11 @@
-//! Comes to the verdict on a run.
+//! The verdict on a run.
 //!
-//! `fail` when a threshold does not hold (and the hold window is steady enough to say so), when independent counters
-//! disagree, when an audited file differs or an audit read none, or when nothing was delivered at all. Else `unstable` when a
-//! threshold cannot be believed or, in a run that was cut short, not be measured, when the total varies beyond
-//! [`stability::CV_TOTAL_LIMIT_PERCENT`], or when the run was interrupted.
-//! Else `none` when there is no threshold: nothing was asked. Else `pass`.
+//! - `fail`: a threshold does not hold (and the hold window is steady enough to say so), independent counters disagree,
+//!   an audited file differs, an audit read no file, or nothing was delivered at all.
+//! - `unstable`: a threshold is unstable or, in a run that was cut short, not measured; the total varies beyond
+//!   [`stability::CV_TOTAL_LIMIT_PERCENT`]; or the run was interrupted.
+//! - `none`: there is no threshold.
+//! - `pass`: every other run.
 
 use weir_plan::Metric;
 
@@ -13,7 +14,7 @@ use crate::report::{Audit, CrossCheck, ThresholdReport, Verdict};
 use crate::stability::{self, CV_TOTAL_LIMIT_PERCENT};
 use crate::threshold::Evaluated;
 
-/// What the verdict rests on.
+/// The evidence of a verdict.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// The thresholds, evaluated.
@@ -22,7 +23,7 @@ pub struct Evidence<'a> {
     pub crosschecks: &'a [CrossCheck],
     /// The audit, if one was made.
     pub audit: Option<&'a Audit>,
-    /// What was cut short and when, if the run was interrupted.
+    /// The phase that was cut short and the time, if the run was interrupted.
     pub interrupted: Option<&'a str>,
     /// Cells of copy matrices that did not work, and all of them.
     pub cells: (u64, u64),
@@ -32,8 +33,8 @@ pub struct Evidence<'a> {
     pub parts: &'a [u64],
 }
 
-/// Returns the verdict and its reasons, at least one, the weightiest first. Cells of a copy matrix that failed are told before all else,
-/// whatever the verdict.
+/// Returns the verdict and its reasons, at least one, the weightiest first. Failed cells of a copy matrix come before
+/// all else, whatever the verdict.
 pub fn decide(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
     let (verdict, mut reasons) = weigh(evidence);
     let (failed, all) = evidence.cells;
@@ -57,7 +58,7 @@ fn weigh(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
                 threshold.report.name,
                 value(threshold.report.measured, &threshold.report.unit)
             )),
-            // Cut short before there was anything to measure: nobody failed.
+            // The run was cut short before the first measurement: the threshold did not fail.
             (false, false) if cut_short && threshold.report.measured.is_none() => {
                 doubts.push(shortfall(&threshold.report, evidence.crosschecks));
             }
@@ -101,7 +102,7 @@ fn weigh(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
     (verdict, strengths(evidence))
 }
 
-/// Says why a run passed, or what is known without a verdict.
+/// The reasons why a run passed, or the figures of a run without verdict.
 fn strengths(evidence: &Evidence<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     match evidence.thresholds.len() {
@@ -129,7 +130,8 @@ fn disagreement(check: &CrossCheck) -> String {
     )
 }
 
-/// Says how far independent counters agree, and in how many of the comparisons. One that is open, or had nothing to compare, does not count.
+/// Describes the agreement of independent counters, with the number of comparisons. Undecided and empty comparisons do
+/// not count.
 fn agreement(crosschecks: &[CrossCheck]) -> Option<String> {
     let agreed = crosschecks.iter().filter(|check| check.pass == Some(true));
     let compared: Vec<f64> = agreed.filter_map(|check| check.difference_ratio).collect();
@@ -246,7 +248,7 @@ mod tests {
         let (verdict, reasons) = decide(&NOTHING);
         assert_eq!(verdict, Verdict::None);
         assert_eq!(reasons, ["no verdict: nothing was asked, for there is no threshold"]);
-        // What went wrong is still told.
+        // Failures are still listed.
         let evidence = Evidence {
             crosschecks: &[counted(Some(1_000), Some(998))],
             ..NOTHING
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(decide(&evidence).0, Verdict::Fail);
     }
 
-    /// A counter that is off by 0.2 % would pass, or one that has nobody to agree with.
+    /// A counter that is off by 0.2 % would pass, or one without a counterpart.
     #[test]
     fn counters_that_differ_fail_and_one_alone_proves_nothing() {
         let thresholds = [kept(Metric::Ratio, Some(0.0), true)];

@@ -35,8 +35,8 @@ impl Accounting {
         let last = |bin: usize| self.gauges.range(bin * fine..(bin + 1) * fine).next_back();
         let gauge =
             |part: fn(&(u64, u64)) -> u64| (0..n_bins).map(|bin| last(bin).map(|(_, both)| part(both))).collect();
-        // Samples would miss every transfer that is shorter than the time between two of them; of one that never ended nothing but
-        // samples is known.
+        // Samples would miss every transfer shorter than their interval. Transfers that never ended are known by
+        // samples alone.
         let active_mean = |bin: usize| {
             let nanos = self.active_bins.sum_between(bin * fine, (bin + 1) * fine);
             let mean = nanos as f64 / width.as_nanos() as f64;
@@ -90,8 +90,8 @@ impl Accounting {
         self.asked_of(n_bins, self.spec.links.iter().filter(|link| select(link)))
     }
 
-    /// What is asked of some links, in the middle of each bin; nothing after the hold, which an interruption may end early.
-    /// `None` throughout where nothing is asked of any.
+    /// The rate asked of some links, in the middle of each bin; nothing after the hold, which an interruption may end
+    /// early. `None` throughout if no rate is asked of any of them.
     fn asked_of<'l>(&self, n_bins: usize, links: impl Iterator<Item = &'l LinkSpec>) -> Vec<Option<u64>> {
         self.asked_in((0..n_bins, self.spec.bin), links)
     }
