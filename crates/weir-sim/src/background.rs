@@ -32,7 +32,7 @@ impl Background {
         self.variation > 0.0 && self.mean > BitRate::ZERO
     }
 
-    /// What it leaves of a capacity; drawn anew each time.
+    /// The part of a capacity that it leaves; drawn anew each time.
     pub(crate) fn left(&mut self, capacity: BitRate) -> BitRate {
         let mut taken = self.mean;
         if self.variation > 0.0 {
@@ -41,7 +41,8 @@ impl Background {
         BitRate(capacity.0.saturating_sub(taken.0))
     }
 
-    /// What it leaves from each of these moments on, of a capacity that changes; the draws of a run of this seed.
+    /// The part of a changing capacity that it leaves, from each of these moments on; with the draws of a run of this
+    /// seed.
     pub(crate) fn left_over_time(
         mut self,
         capacity: BitRate,

@@ -13,7 +13,7 @@ use crate::scene::Scene;
 /// Violations that are told in full.
 const TOLD: usize = 20;
 
-/// What was counted; see the module.
+/// The counters of the checks; see the module.
 #[derive(Debug, Default)]
 pub struct Checks {
     violations: Vec<String>,
@@ -62,7 +62,7 @@ impl Checks {
         }
     }
 
-    /// What went wrong, the first few in full; empty in a sound run.
+    /// Violated invariants, the first few in full; empty in a sound run.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }

@@ -25,8 +25,8 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Those of a plan, in the order of a comparison: every policy, or, where it makes rules, Weir's scheduler and the imitation of FTS, each with
-    /// both catalogues.
+    /// The contenders of a plan, in the order of a comparison: every policy, or, for a plan with rules, Weir's
+    /// scheduler and the imitation of FTS, each with both catalogues.
     pub fn all(plan: &SimPlan) -> [Contender; 4] {
         if !plan.makes_rules() {
             return Policy::ALL.map(|policy| Contender { policy, catalog: None });
@@ -58,7 +58,7 @@ impl fmt::Display for Contender {
 pub struct Comparison {
     /// The challenge's name.
     pub challenge: String,
-    /// What it is about; may be empty.
+    /// The purpose of the challenge; may be empty.
     pub description: String,
     /// The seed of everything drawn.
     pub seed: u64,
@@ -66,17 +66,18 @@ pub struct Comparison {
     pub scale: f64,
     /// Links that something is moved over.
     pub n_links: u64,
-    /// What is asked in the hold, of all links; zero where only steps are asked for.
+    /// Rate asked in the hold, of all links; zero for a plan of steps alone.
     pub asked_bps: u64,
-    /// What a scheduler that knows all beforehand could have moved, by estimate ([`crate::optimum`]); `null` if it could not be worked out.
+    /// Estimated optimum: the rate that a scheduler with full knowledge could have moved ([`crate::optimum`]); `null`
+    /// if it could not be computed.
     pub optimum_bps: Option<u64>,
     /// The same in the course of time: it changes where asks or capacities do.
     pub optimum_spans: Vec<Span>,
-    /// What is full in the optimum for most of the hold, with the share of the hold.
+    /// Resources that are full in the optimum for most of the hold, with the share of the hold.
     pub full: Vec<(String, f64)>,
     /// Whether all policies run under the same limits, in words.
     pub limits: String,
-    /// What of the simulated world nobody measured, as its file says.
+    /// Parameters of the simulated world that were not measured, as its file says.
     pub assumed: Vec<String>,
     /// The policies, in the order of [`Contender::all`].
     pub policies: Vec<PolicyResult>,
@@ -87,7 +88,7 @@ pub struct Comparison {
 /// One policy.
 #[derive(Debug, Serialize)]
 pub struct PolicyResult {
-    /// Its name; where the plan makes rules, that of the scheduler and that of the catalogue: `weir + rucio`.
+    /// Its name; for a plan with rules, the names of scheduler and catalogue: `weir + rucio`.
     pub policy: String,
     /// The part `chain` of a report; `null` where no rule was made.
     pub chain: Option<ChainReport>,
@@ -97,7 +98,7 @@ pub struct PolicyResult {
     pub hold_s: f64,
     /// The challenge's thresholds, as of a report.
     pub thresholds: Vec<ThresholdReport>,
-    /// What watched from outside found wrong; empty in a sound run.
+    /// Violated invariants; empty in a sound run.
     pub violations: Vec<String>,
     /// As in a report.
     pub totals: Totals,
@@ -114,26 +115,26 @@ pub struct PolicyResult {
 pub struct RatesOverTime {
     /// Width of a bin.
     pub bin_s: f64,
-    /// What is asked in each bin; `null` where nothing is.
+    /// Asked rate in each bin; `null` where none is asked.
     pub asked_bps: Vec<Option<u64>>,
-    /// What was achieved in each bin.
+    /// Achieved rate in each bin.
     pub achieved_bps: Vec<Option<u64>>,
 }
 
-/// What came into one site.
+/// The traffic into one site.
 #[derive(Debug, Serialize)]
 pub struct SiteResult {
     /// Its name.
     pub site: String,
-    /// What is asked into it in the hold.
+    /// Rate asked into it in the hold.
     pub asked_bps: u64,
-    /// What could have come into it in the estimate of the optimum.
+    /// Rate into it in the estimated optimum.
     pub optimum_bps: Option<u64>,
     /// One per policy.
     pub policies: Vec<SitePolicy>,
 }
 
-/// What one policy brought into one site.
+/// The traffic into one site under one policy.
 #[derive(Debug, Serialize)]
 pub struct SitePolicy {
     /// Verified bytes within the hold ÷ its length.
@@ -142,7 +143,7 @@ pub struct SitePolicy {
     pub ratio: Option<f64>,
     /// Achieved ÷ optimum.
     pub of_optimum: Option<f64>,
-    /// What held it back, if it fell short of what is asked by more than a twentieth: the kind of thing.
+    /// The kind of limit that held it back, if it fell short of the asked rate by more than a twentieth.
     pub cause: Option<Cause>,
     /// The same in words.
     pub held_back: Option<String>,
@@ -186,7 +187,7 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Contender) -> Probe) -> Com
     }
 }
 
-/// Says how the limits of the imitation of FTS differ from those that Weir is told, if they do.
+/// Describes the difference between the limits of the imitation of FTS and Weir's, if there is one.
 fn limits(plan: &SimPlan, scene: &Scene) -> String {
     let others = imitation_limits(plan, scene);
     if others.is_empty() {
@@ -270,7 +271,7 @@ fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum
     results
 }
 
-/// What is known of what leads into a site.
+/// Figures of the resources that lead into a site.
 fn site_use(scene: &Scene, outcome: &Outcome, site: usize) -> SiteUse {
     let figures = &outcome.measured.figures;
     let storages = scene.storages.iter().zip(&outcome.usage);
@@ -301,7 +302,7 @@ fn site_use(scene: &Scene, outcome: &Outcome, site: usize) -> SiteUse {
     }
 }
 
-/// What the storage elements of a site can take in together; `None` if one of them has no bound.
+/// Rate that the storage elements of a site can receive together; `None` if one of them is unbounded.
 fn storage_most(scene: &Scene, site: usize) -> Option<u64> {
     let of_site = scene.storages.iter().filter(|storage| storage.site == site);
     let most = |storage: &crate::scene::Storage| {

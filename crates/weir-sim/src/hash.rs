@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Spreads one number over the table (SplitMix64: Steele, Lea, Flood, OOPSLA 2014). Numbers are given by the simulator, not
-/// by clients, so nobody can choose them to collide.
+/// Spreads one number over the table (SplitMix64: Steele, Lea, Flood, OOPSLA 2014). The simulator assigns the numbers,
+/// so clients cannot choose them to collide.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(u64);
 

@@ -1,27 +1,29 @@
-//! The simulated world: what the real driver, the network and the storage do, in virtual time.
+//! The simulated world: driver, network and storage in virtual time.
 //!
-//! The room `world` of the house. It drives the same cores as the real drivers, but in virtual time: days pass in seconds,
-//! and the same seed gives the same run, byte for byte. It is pure: no runtime, no clock, no socket, no database.
+//! The room `world` of the house. It drives the same cores as the real drivers, but in virtual time: days pass in
+//! seconds, and the same seed gives the same run, byte for byte. It is pure: no runtime, no clock, no socket, no
+//! database.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`network`] | flows over shared capacities: who gets which rate, and who ends when |
+//! | [`network`] | flows over shared capacities: their rates and their ends |
 //! | [`spec`] | the tables of a challenge file about the simulated world |
 //! | [`scene`] | a plan and its simulated world, resolved into numbers |
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
-//! | `catalog` | who keeps the books of rules: Weir's catalogue, the model of Rucio's daemons |
-//! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
-//! | [`optimum`](mod@optimum) | what any scheduler could have moved at most |
-//! | [`report`] | what a run writes: rows and the report |
-//! | [`checks`] | what watches from outside in every run |
+//! | `catalog` | the catalogue of rules: Weir's, or the model of Rucio's daemons |
+//! | [`policies`] | the schedulers: Weir's, the imitation of FTS, a fixed number per link |
+//! | [`optimum`](mod@optimum) | an estimate of the rate that the best scheduler could reach |
+//! | [`report`] | the output of a run: rows and the report |
+//! | [`checks`] | invariants that are checked in every run |
 //! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
 //! # Invariants
-//! - **Time is an integer.** Events are ordered by (time, sequence); no loop waits for a sum of roundings to reach a value.
+//! - **Time is an integer.** Events are ordered by (time, sequence); no loop waits for a sum of roundings to reach a
+//!   value.
 //! - **Bytes are integers.** A flow that ended has moved its size, exactly.
 //! - **Cost follows change.** A network in which no class gains or loses a flow is not solved again.
-//! - **One stream of randomness per owner.** What a link draws does not depend on what another one draws.
-//! - **No policy.** The world carries out what a core orders; what a policy knows, it is told through the seam.
+//! - **One stream of randomness per owner.** The draws of a link do not depend on those of another one.
+//! - **No policy.** The world carries out the orders of a core; a policy learns everything through the seam.
 
 mod background;
 mod catalog;

@@ -1,16 +1,16 @@
-//! An estimate of the optimum: what a scheduler that knows all of a plan could move.
+//! An estimate of the optimum: the bytes that a scheduler with full knowledge of a plan could move.
 //!
-//! Time is cut where asks or capacities change. In each interval a linear programme decides the rate of each link, for the
-//! arrivals of the interval and what earlier ones left over, under everything that a run is under: wide-area links and
-//! segments, storage (a curve of throughput counts with its highest point, its plateau), and slots: a link that moves `r` holds
-//! `r ÷ p` slots, where `p` is what one transfer brings, its start-up included. It is lexicographic: first the total of
-//! each priority class, the most urgent first; then the least share that any link gets of its ask; then the total.
+//! Time is cut where asks or capacities change. In each interval a linear programme decides the rate of each link, for
+//! the arrivals of the interval and the rest of earlier ones. Its constraints are those of a run: wide-area links and
+//! segments, storage (a curve of throughput counts with its plateau), and slots. A link at rate `r` holds `r ÷ p`
+//! slots, where `p` is the throughput of one transfer with its start-up. It is lexicographic: first the total of each
+//! priority class, the most urgent first; then the least share that any link gets of its ask; then the total.
 //!
-//! A plan of steps alone asks for no rate: what counts is how soon each step could be over (`steps`).
+//! A plan of steps alone asks for no rate: its optimum is the shortest duration of its steps (`steps`).
 //!
-//! It is an estimate and no upper bound. Failures, stalls and outages cost nothing here, which makes it more than can be reached. But
-//! intervals are decided one after the other, and in each every link gets its least share first: a scheduler that favours a link whose
-//! path closes in the next interval, or starves one for the others, may move a little more.
+//! It is an estimate and no upper bound. Failures, stalls and outages cost nothing here, so no run reaches it. But
+//! intervals are decided one after the other, and in each every link gets its least share first: a scheduler that
+//! favours a link whose path closes in the next interval, or starves one for the others, may move a little more.
 
 mod bounds;
 mod steps;
@@ -35,7 +35,7 @@ const SLACK: f64 = 1e-6;
 /// Rates are reckoned in Gb/s, so that the solver sees numbers about one.
 const GIGA: f64 = 1e9;
 
-/// What could be moved within a stretch of time.
+/// The bytes that could be moved within a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Span {
     /// Its begin, in seconds from the start of the run.
@@ -46,14 +46,14 @@ pub struct Span {
     pub rate_bps: u64,
 }
 
-/// What could have been moved within the hold, by estimate.
+/// The estimated optimum within the hold.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Optimum {
     /// Mean rate over the hold, of all links.
     pub total: BitRate,
     /// The same per link, in the order of the scene.
     pub links: Vec<BitRate>,
-    /// What is full for most of the hold, by name, with the share of the hold.
+    /// Resources that are full for most of the hold, by name, with the share of the hold.
     pub full: BTreeMap<String, f64>,
     /// The rate in the course of time, where it changes; empty for a plan of steps.
     pub spans: Vec<Span>,
@@ -116,7 +116,7 @@ pub fn optimum(plan: &SimPlan, scene: &Scene) -> Option<Optimum> {
     })
 }
 
-/// Says what carried more than it can until `end`, where each link has moved so many bytes.
+/// Names the resources that carried more than their capacity until `end`, given the bytes moved on each link.
 pub(crate) fn exceeded(plan: &SimPlan, scene: &Scene, moved: &[u64], end: Duration) -> Vec<String> {
     if end.is_zero() {
         return Vec::new();
@@ -137,7 +137,7 @@ pub(crate) fn exceeded(plan: &SimPlan, scene: &Scene, moved: &[u64], end: Durati
     bounds.iter().filter(over).map(text).collect()
 }
 
-/// The links as what is moved: of several sizes of a link's files the largest, which holds a slot the longest for its start.
+/// The links as flows: of several file sizes of a link the largest, which holds a slot the longest for its start.
 fn flows(scene: &Scene) -> Vec<Flow> {
     let mut sizes = vec![Bytes(1); scene.links.len()];
     for ask in &scene.asks {
@@ -162,8 +162,8 @@ fn moments(plan: &SimPlan, scene: &Scene) -> BTreeSet<Duration> {
     all.filter(|moment| *moment <= end).collect()
 }
 
-/// The mean of what is asked of each link within a span, in Gb/s. Where rates are asked, what steps move beside them does not
-/// count, so they ask for nothing.
+/// The mean rate asked of each link within a span, in Gb/s. If any rate is asked, bytes of steps do not count, so steps
+/// ask for nothing.
 fn asked(plan: &SimPlan, scene: &Scene, from: Duration, until: Duration) -> Vec<f64> {
     let mut asked = vec![0.0; scene.links.len()];
     for ask in &scene.asks {
@@ -193,7 +193,7 @@ fn mean_asked(ask: &Ask, phases: &weir_plan::Phases, from: Duration, until: Dura
     ask.rate.as_f64() / GIGA * (by(until) - by(from))
 }
 
-/// Gigabits that can be left of each link's ask, at most: what its injectors let wait, and what they remember to owe.
+/// Most gigabits of each link's ask that can be left over: the backlog of its injectors, and their debt.
 fn left_most(plan: &SimPlan, scene: &Scene) -> Vec<f64> {
     let mut most = vec![0.0; scene.links.len()];
     for ask in &scene.asks {
@@ -232,11 +232,11 @@ fn solve(plan: &SimPlan, scene: &Scene, wanted: &[f64], bounds: &[Bound]) -> Opt
         &vec![1.0; wanted.len()],
         Some(-share * (1.0 - SLACK)),
     );
-    // The last programme only polishes: what the one before it found holds in any case.
+    // The last programme only polishes: the solution of the one before it holds in any case.
     Some(total.map_or(if share > 0.0 { least } else { rates }, |solution| solution.0))
 }
 
-/// Which links belong to which priority, the most urgent first; a link counts with its most urgent activity.
+/// The links of each priority, the most urgent first; a link counts with its most urgent activity.
 fn classes(plan: &SimPlan, scene: &Scene) -> Vec<Vec<bool>> {
     let mut priority = vec![0_u8; scene.links.len()];
     for ask in scene.asks.iter().filter(|ask| ask.rate > BitRate::ZERO) {
@@ -248,8 +248,10 @@ fn classes(plan: &SimPlan, scene: &Scene) -> Vec<Vec<bool>> {
     levels.into_iter().rev().map(members).collect()
 }
 
-/// One linear programme. `share`: maximise the least share that a link gets of what it wants (positive), or keep at least so
-/// much of it (negative). Gives the rates and the share.
+/// One linear programme.
+///
+/// `share`: maximise the least share that a link gets of its demand (positive), or keep at least so much of it
+/// (negative). Returns the rates and the share.
 fn programme(
     wanted: &[f64],
     bounds: &[Bound],

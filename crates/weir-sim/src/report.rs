@@ -1,4 +1,4 @@
-//! What a simulated run writes: the rows of its transfers and of its injectors while it goes on, and the report in the end.
+//! The output of a simulated run: rows of its transfers and injectors while it goes on, and the report at the end.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::world::{Listeners, Outcome, Probe, run_observed};
 /// One row in so many is written with [`Rows::Sample`].
 const SAMPLE: u64 = 100;
 
-/// Which transfers are written down one by one.
+/// The selection of transfers that get a row each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     /// Every transfer, and the injectors' ledger.
@@ -47,7 +47,7 @@ pub struct Files<'w> {
     pub ledger: &'w mut dyn Write,
 }
 
-/// Runs a plan in virtual time, writes its rows, and shows what it works at.
+/// Runs a plan in virtual time, writes its rows, and publishes its progress to `probe`.
 ///
 /// # Errors
 /// The first failure of a writer.
@@ -147,7 +147,7 @@ fn moment(start: Option<Timestamp>, at: Duration) -> String {
     }
 }
 
-/// What attempts say they moved, beside what the storage elements of the world counted.
+/// Compares the bytes that attempts reported with those counted by the storage elements of the world.
 fn crosscheck(outcome: &Outcome) -> CrossCheck {
     let sum = |bytes: &[u64]| bytes.iter().sum::<u64>();
     let counts = [

@@ -7,7 +7,7 @@ use weir_world::{CopyMode, Failure};
 
 use crate::scene::Scene;
 
-/// One transfer that has ended: what the report and the rows are made of.
+/// One ended transfer: the input of the report and of the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Its number: its place in the order of injection.
@@ -18,7 +18,7 @@ pub struct Row {
     pub size: u64,
     /// How its bytes move.
     pub mode: CopyMode,
-    /// How it ended; what was withdrawn because its step took too long has failed.
+    /// Its end; a transfer that was withdrawn because its step took too long has failed.
     pub state: Settled,
     /// When the plan wanted it.
     pub wanted: Timestamp,
@@ -32,7 +32,7 @@ pub struct Row {
     pub moved: u64,
     /// Attempts.
     pub attempts: u32,
-    /// What the last attempt failed of.
+    /// The failure of the last attempt.
     pub failure: Option<Box<Failure>>,
     /// Number of the rule that asked for it, if one did.
     pub rule: Option<u64>,

@@ -18,9 +18,9 @@ use crate::spec::{Common, Interval, LinkModel, RseModel, Segment, SimPlan, SiteM
 
 /// Round-trip time of links that the file says nothing of.
 const RTT: Duration = Duration::from_millis(20);
-/// Window of a TCP stream where the file says nothing: what DTNs are tuned to.
+/// Default window of a TCP stream: the value to which DTNs are tuned.
 const WINDOW: Bytes = Bytes(16 << 20);
-/// Time of a deletion where the file says nothing: that of a storage which is not slow; set, not published.
+/// Default time of a deletion, for a storage that is not slow; assumed, not published.
 const DELETE_TIME: Duration = Duration::from_millis(100);
 
 /// A storage element.
@@ -30,7 +30,7 @@ pub struct Storage {
     pub name: String,
     /// Index of its site.
     pub site: usize,
-    /// What the file says of it, drawn factors applied.
+    /// Its model in the file, drawn factors applied.
     pub model: RseModel,
     /// Transfers into it and out of it that every policy allows at once: its own limit, else the grid's.
     pub max_active: [u32; 2],
@@ -56,7 +56,7 @@ impl Storage {
 pub struct Site {
     /// Its name.
     pub name: String,
-    /// What the file says of it, drawn factors applied.
+    /// Its model in the file, drawn factors applied.
     pub model: SiteModel,
 }
 
@@ -69,13 +69,13 @@ pub struct LinkScene {
     pub source: usize,
     /// Index of the destination.
     pub destination: usize,
-    /// What it carries at most, by itself.
+    /// Its own capacity.
     pub capacity: Option<BitRate>,
     /// Its round-trip time.
     pub rtt: Duration,
-    /// Indices of the segments that it uses, those of its groups included.
+    /// Indices of its segments, including those of its groups.
     pub via: Vec<usize>,
-    /// What one transfer gets at most; `None` without bound.
+    /// Largest rate of one transfer; `None` without bound.
     pub stream: Option<BitRate>,
     /// Weight of one transfer at a bottleneck.
     pub weight: f64,
@@ -96,12 +96,12 @@ impl LinkScene {
     }
 }
 
-/// What several storage elements share.
+/// A resource that several storage elements share.
 #[derive(Debug, Clone)]
 pub struct GroupScene {
     /// Its name.
     pub name: String,
-    /// Of each storage element, whether what comes in and what goes out passes it.
+    /// For each storage element, whether its inward and its outward traffic pass the group.
     pub members: Vec<[bool; 2]>,
     /// Transfers through it that every policy allows at once.
     pub max_active: Option<u32>,
@@ -111,7 +111,7 @@ pub struct GroupScene {
     pub segment: Option<usize>,
 }
 
-/// One link of one workload, and what is asked of it.
+/// One link of one workload, with its asked rate.
 #[derive(Debug, Clone)]
 pub struct Ask {
     /// Index of the workload in the plan.
@@ -149,7 +149,7 @@ pub struct Scene {
     pub segments: Vec<Segment>,
     /// Groups, in the order of the file.
     pub groups: Vec<GroupScene>,
-    /// What every transfer meets.
+    /// Properties of every transfer.
     pub common: Common,
     /// The store.
     pub store: StoreModel,
@@ -157,7 +157,7 @@ pub struct Scene {
     pub tokens: Option<TokenModel>,
     /// Changes within this time are taken together.
     pub tick: Duration,
-    /// What was drawn, for the report.
+    /// The drawn values, for the report.
     pub drawn: BTreeMap<String, String>,
 }
 

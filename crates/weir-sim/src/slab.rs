@@ -1,6 +1,6 @@
-//! A table whose entries keep their place, and whose keys outlive them harmlessly.
+//! A table whose entries keep their place; keys of removed entries are recognised.
 
-/// Names an entry: its place, and which of those that stood there.
+/// The key of an entry: its place, and the generation of the entry there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     place: u32,

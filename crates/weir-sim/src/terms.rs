@@ -1,11 +1,11 @@
-//! What every policy is told of the jobs of an activity.
+//! Terms of an activity's jobs, the same for every policy.
 
 use weir_sched::{Priority, Terms, VoId};
 use weir_units::Timestamp;
 
 use crate::spec::SimPlan;
 
-/// What every policy is told of an activity's jobs.
+/// The terms of an activity's jobs.
 pub(crate) fn terms(plan: &SimPlan, activity: &str) -> Terms {
     let limits = &plan.grid.transfer;
     Terms {
@@ -18,7 +18,7 @@ pub(crate) fn terms(plan: &SimPlan, activity: &str) -> Terms {
     }
 }
 
-/// The number of an activity: its place among those of the plan.
+/// The number of an activity: its position in the plan.
 pub(crate) fn activity(plan: &SimPlan, name: &str) -> u32 {
     let known = plan.workloads.iter().position(|workload| workload.activity() == name);
     known.unwrap_or(0) as u32

@@ -8,7 +8,7 @@ use weir_world::CopyMode;
 pub struct Want {
     /// Its size in bytes.
     pub size: u64,
-    /// When somebody wanted it.
+    /// When it was wanted.
     pub wanted: Timestamp,
     /// How its bytes are to move.
     pub mode: CopyMode,

@@ -8,7 +8,7 @@ use weir_units::Timestamp;
 use super::books::FileKey;
 use crate::slab::Key;
 
-/// A daemon's work, or that of one of its threads.
+/// A task of a daemon, or of one of its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     /// Rules have ended, or are to be evaluated.

@@ -109,7 +109,7 @@ impl Rule {
         self.life.expires.unwrap_or_default()
     }
 
-    /// Until when somebody who needs its rows waits.
+    /// The time at which a task that waits for its rows can go on.
     pub(super) fn free_at(&self, at: Timestamp) -> Timestamp {
         self.held_until.max(at)
     }
@@ -128,7 +128,7 @@ pub(super) struct Copy {
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) copies: Vec<Copy>,
-    /// Transfers that nobody needs any more.
+    /// Transfers that no rule needs any more.
     pub(super) transfers: Vec<TransferId>,
 }
 
@@ -189,7 +189,7 @@ impl Books {
         self.in_use[ask] += n_files;
         self.n_open += n_files;
         let workload = self.places[ask].0;
-        // As in a real run: the workload above, and what counts within it below.
+        // As in a real run: the workload in the upper bits, the file's number in it in the lower ones.
         let first = (workload as u64) << 48 | self.n_files;
         self.n_files += n_files;
         let (lifetime, is_loop) = self.lifetimes[workload];

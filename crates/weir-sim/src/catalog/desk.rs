@@ -38,7 +38,7 @@ impl Around<'_> {
         self.answers(at) > at
     }
 
-    /// When the transfer service answers what it is asked at a moment: at once, or when it is back.
+    /// The time at which the transfer service answers a call made at a moment: at once, or after its outage.
     pub(super) fn answers(&self, at: Timestamp) -> Timestamp {
         let holds = |away: &&Interval| {
             let begin = Timestamp(0) + away.at;

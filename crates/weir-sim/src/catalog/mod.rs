@@ -1,8 +1,9 @@
-//! The catalogue of a simulated run: it stands between injectors that ask for rules and the transfer service that moves files.
+//! The catalogue of a simulated run, between the injectors that make rules and the transfer service that moves files.
 //!
-//! Weir's catalogue decides by [`weir_rules`], the core of the real one; beside it stands a model of Rucio's daemons. Both are pure: they are told
-//! what happens, and give [`Order`]s; the run carries these out. A catalogue keeps its own agenda with its own times, so that a tick of the world,
-//! within which everything else is taken together, slows no daemon down.
+//! Weir's catalogue decides by [`weir_rules`], the core of the real one; beside it stands a model of Rucio's daemons.
+//! Both are pure: they take events and return [`Order`]s; the run carries these out. A catalogue keeps its own agenda
+//! with its own times, so that a tick of the world, within which everything else is taken together, slows no daemon
+//! down.
 
 mod agenda;
 mod books;
@@ -78,7 +79,7 @@ impl Catalog {
         }
     }
 
-    /// Does what is due.
+    /// Runs the tasks that are due.
     pub(crate) fn turn(&mut self, now: Timestamp, around: &Around<'_>) {
         if self.is_over {
             return;

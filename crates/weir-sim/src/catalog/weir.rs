@@ -1,5 +1,5 @@
-//! Weir's catalogue in virtual time: the decisions are those of [`weir_rules`], the order of work and the sizes of its parts those of
-//! `weir-catalog`, and the times of its database the measured ones of PostgreSQL (docs/benchmarks.md).
+//! Weir's catalogue in virtual time. Decisions come from [`weir_rules`], the order of work and its batch sizes from
+//! `weir-catalog`, the times of the database from measurements with PostgreSQL (docs/benchmarks.md).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -49,12 +49,12 @@ const PARALLEL: usize = 8;
 #[derive(Debug, Default)]
 struct Reaper {
     waiting: VecDeque<Copy>,
-    /// What is being deleted.
+    /// The copies that are being deleted.
     chunk: Vec<Copy>,
     is_awake: bool,
 }
 
-/// Requests that are due, in streams: those of one activity into one storage element.
+/// Requests that are due, in streams: one for each activity and destination storage element.
 #[derive(Debug)]
 struct Due {
     /// Of each link of a workload, its stream.
@@ -136,7 +136,7 @@ impl Due {
 /// The daemons; see the module.
 #[derive(Debug)]
 pub(super) struct Weir {
-    /// Rules whose locks are made, and how many are.
+    /// Rules whose locks are being made, with the number of locks made.
     evaluations: VecDeque<(Key, usize)>,
     /// Rules by their end.
     ends: BTreeMap<Timestamp, Vec<Key>>,
@@ -339,7 +339,7 @@ impl Weir {
         let replica = |(copy, at): (&Copy, u64)| Replica {
             file: DidId(at),
             bytes: Bytes(copy.size),
-            // Rules of a challenge purge: what they brought is of no use afterwards.
+            // Rules of a challenge purge: their files are of no use afterwards.
             tombstone: Some(OBSOLETE),
             n_locks: 0,
             is_source: false,

@@ -1,4 +1,4 @@
-//! From what is written to what is meant: names become positions, and what cannot be meant is a problem.
+//! Checking of a parsed file: names become positions, and impossible values become problems.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::place::{find_lines, path_at};
 use super::{Flow, Link, Scenario};
 use crate::network::{Moment, Rate, Sharing};
 
-/// Bandwidths from 1 bit/s to 10¹⁸ bit/s; what lies outside was meant in another unit.
+/// Bandwidths from 1 bit/s to 10¹⁸ bit/s; a value outside is probably in another unit.
 const BANDWIDTH: (f64, f64) = (1.0, 1e18);
 
 /// The longest latency of a link, in seconds: more was meant in milliseconds.
@@ -31,11 +31,11 @@ const PROBLEMS_MAX: usize = 20;
 pub struct Problem {
     /// The line from 1, if it is known.
     pub line: Option<usize>,
-    /// Which entry and key, such as `links[3].bandwidth_bps`; may be empty.
+    /// Entry and key, such as `links[3].bandwidth_bps`; may be empty.
     pub key: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -140,7 +140,7 @@ fn syntax(text: &str, error: &serde_json::Error) -> Problem {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or(&message);
-    // Both are found at the end of a container: that something is not in it, and that its last value is not what it should be.
+    // The parser reports both at the end of a container: a missing entry, and a wrong last value.
     let last = !message.starts_with("missing") && !message.starts_with("invalid length");
     let key = path_at(text, line, column, last);
     // In the words of the file's writer.
@@ -160,7 +160,7 @@ fn syntax(text: &str, error: &serde_json::Error) -> Problem {
     }
 }
 
-/// What names stand for.
+/// The positions of names.
 struct Names<'a> {
     nodes: Option<BTreeMap<&'a str, usize>>,
     links: BTreeMap<&'a str, u32>,

@@ -61,7 +61,7 @@ pub(super) struct RouteEntry {
     pub(super) path: Vec<String>,
 }
 
-/// What a flow is called: a number or a text, given back as it came.
+/// The identifier of a flow: a number or a text, returned as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged, expecting = "an id is a whole number or a text")]
 pub(super) enum Id {

@@ -28,7 +28,7 @@ mod write;
 pub use check::Problem;
 pub use run::{FlowOutcome, Model, Outcome, Stats};
 
-/// What a file describes, checked: every name resolved, every number in its range.
+/// The checked content of a file: every name resolved, every number in its range.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     links: Vec<Link>,

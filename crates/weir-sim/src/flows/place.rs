@@ -1,5 +1,5 @@
-//! Where in the text of a file something stands: the reader of JSON tells neither the key of what it cannot read, nor the
-//! line of what it could.
+//! Positions in the text of a file. The JSON parser reports neither the key of an unreadable value nor the line of a
+//! readable one.
 
 use super::Problem;
 
@@ -83,9 +83,9 @@ fn walk(text: &str) -> Walk<'_> {
     }
 }
 
-/// What is read at a line and a column, which count from 1 and in bytes, as the reader of JSON gives them.
+/// The path of the value read at a line and a column, which count from 1 and in bytes, as the JSON parser gives them.
 ///
-/// What closes a container belongs to it, or with `last` to the last entry in it.
+/// The closing bracket of a container belongs to the container, or with `last` to its last entry.
 pub(super) fn path_at(text: &str, line: usize, column: usize, last: bool) -> String {
     let before: usize = text
         .split_inclusive('\n')
@@ -135,7 +135,7 @@ pub(super) fn find_lines(text: &str, problems: &mut [Problem]) {
 mod tests {
     use super::*;
 
-    /// What cannot be read would be looked for at another key.
+    /// An unreadable value would be reported at another key.
     #[test]
     fn the_path_is_that_of_what_was_read_last() {
         let text = "{\"links\": [{\"name\": \"a\\\"]\",\n \"x\": [1, {\"y\": 25}]}, 7 ],\"z\": null}";

@@ -23,9 +23,10 @@ impl Model {
     pub const WINDOW: Bytes = Bytes(4 << 20);
 }
 
-/// The shortest latency in seconds that makes a weight in `rtt`: that of a path without any would be infinite.
+/// The shortest latency in seconds that counts as a weight in `rtt`: a path without latency would weigh infinitely.
 ///
-/// 100 ns is 20 m of fibre. Such a flow takes nearly all from one of 10 ms: it weighs 100,000 times as much.
+/// 100 ns is 20 m of fibre. Such a flow takes nearly all bandwidth from a flow of 10 ms: it weighs 100,000 times as
+/// much.
 const LATENCY_MIN: f64 = 1e-7;
 
 /// Weights of a file lie about one: the lightest not below this, where they do not differ too much...
@@ -40,7 +41,8 @@ const HEAVIEST: f64 = 2_147_483_648.0;
 /// The least weight that is not rounded by more than 2.4·10⁻⁴.
 const WEIGHT_LEAST: f64 = 1.0 / 2_097_152.0;
 
-/// What all flows move, bytes ÷ weight, at most: 2⁷⁷. In steps of a clock it is 2¹²⁵, and no sum of two leaves 128 bits.
+/// Largest sum over all flows of bytes ÷ weight: 2⁷⁷. In steps of a clock it is 2¹²⁵, so no sum of two exceeds 128
+/// bits.
 const ALL_MOVED: f64 = 151_115_727_451_828_646_838_272.0;
 
 /// How a flow went.
@@ -55,7 +57,7 @@ pub struct FlowOutcome {
     pub size: Bytes,
 }
 
-/// What it took.
+/// The costs of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Flows that ended; all did.
@@ -107,7 +109,7 @@ impl Scenario {
         run.outcome(self, &starts)
     }
 
-    /// Which links flows can share; any other only caps the one flow on it, or each of them.
+    /// Marks links that flows can share; any other link only caps the one flow on it, or each of them.
     fn shared_links(&self) -> Vec<bool> {
         let mut users: Vec<Option<usize>> = vec![None; self.links.len()];
         let mut shared = vec![false; self.links.len()];
@@ -120,7 +122,7 @@ impl Scenario {
         shared
     }
 
-    /// What the links that are not shared let a flow have: a link crossed twice carries each byte twice, a fat pipe does not.
+    /// The rate that unshared links allow a flow: a link crossed twice carries each byte twice, a fat pipe does not.
     fn cap_alone(&self, flow: &Flow, shared: &[bool]) -> Option<Rate> {
         let mut path: Vec<u32> = flow
             .path
@@ -158,7 +160,7 @@ impl Scenario {
         (LIGHTEST / lightest).clamp(HEAVY / heaviest, HEAVIEST / heaviest)
     }
 
-    /// Refuses weights that would not keep their ratio, and what would not fit into the clocks.
+    /// Refuses weights that would not keep their ratio, and values that would not fit into the clocks.
     fn check_weights(&self, starts: &[Start]) -> Result<(), Problem> {
         let way = |start: &Start| self.flows[start.flow].size.as_f64() / start.weight.as_f64();
         let lightest = starts.iter().min_by_key(|start| start.weight);
@@ -204,7 +206,7 @@ impl Scenario {
         let cap = caps
             .reduce(lower)
             .filter(|cap| narrowest.is_none_or(|most| *cap < most));
-        // Who shares nothing needs no weight, and without one moves by whole bytes.
+        // A flow that shares no link needs no weight, and without one moves by whole bytes.
         let weight = if narrowest.is_some() { weight } else { 1.0 };
         Start {
             at: Moment(flow.start.0 + attos),
@@ -269,7 +271,7 @@ impl Run {
         }
     }
 
-    /// Starts and ends what starts and ends, in the order of time.
+    /// Runs all starts and ends, in the order of time.
     fn all(&mut self, starts: &[Start], flows: &[Flow]) {
         let mut starts = starts.iter().peekable();
         let mut ended = Vec::new();

@@ -1,13 +1,13 @@
-//! Who ends when: clocks that run as fast as a resource serves, and the flows' marks on them.
+//! Ends of flows: clocks that run as fast as a resource serves, and the flows' marks on them.
 //!
 //! All flows held back by one resource move `level` bytes per second and weight. So the resource has one clock, which
 //! shows the bytes per weight that it has given so far, and a flow of `bytes` ends when that clock has moved on by
-//! `bytes / weight`. A new level changes the speed of one clock, however many flows it serves. Classes at their caps have
-//! clocks of their own, whose speed is the cap.
+//! `bytes / weight`. A new level changes the speed of one clock, however many flows it serves. Classes at their caps
+//! have clocks of their own, whose speed is the cap.
 //!
-//! A clock shows an integer (2⁻⁴⁸ bytes per weight). When it has reached its first mark is worked out once, rounded to the
-//! next attosecond, and at that moment the clock is *set* to the mark: the loop ends at least one flow each time, whatever
-//! was rounded, and what the flow has moved is its size.
+//! A clock shows an integer (2⁻⁴⁸ bytes per weight). The moment of its first mark is computed once, rounded to the next
+//! attosecond, and at that moment the clock is *set* to the mark: each pass ends at least one flow, whatever the
+//! rounding, and the bytes moved by the flow equal its size.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,27 +18,27 @@ use super::tournament::Tournament;
 /// Steps of a clock per byte and weight.
 pub(super) const STEPS: f64 = 281_474_976_710_656.0;
 
-/// What a clock shows; marks are on the same scale.
+/// The reading of a clock; marks are on the same scale.
 pub(super) type Mark = i128;
 
 /// One clock, and the first marks of the classes that follow it.
 #[derive(Debug, Default)]
 struct Clock {
-    /// What it showed at `at`.
+    /// Its reading at `at`.
     base: Mark,
     at: Moment,
     /// Bytes per second and weight.
     speed: f64,
     /// First mark of each class on this clock; a class may have entries of earlier rounds, which no longer count.
     marks: BinaryHeap<Reverse<(Mark, u32, u32)>>,
-    /// Length of `marks` at which those that no longer count go.
+    /// Length of `marks` at which stale entries are removed.
     marks_max: usize,
 }
 
 /// Entries that a clock keeps without looking whether they count.
 const MARKS_MIN: usize = 32;
 
-/// The clocks, numbered by whoever made them.
+/// The clocks, numbered by their creator.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     all: Vec<Clock>,
@@ -60,12 +60,12 @@ impl Clocks {
         self.rounds.push(0);
     }
 
-    /// What a clock shows.
+    /// The reading of a clock.
     pub(super) fn show(&self, clock: u32, now: Moment) -> Mark {
         self.all[clock as usize].show(now)
     }
 
-    /// What a clock showed when it last changed its speed or reached a mark.
+    /// The reading of a clock when it last changed its speed or reached a mark.
     pub(super) fn base(&self, clock: u32) -> Mark {
         self.all[clock as usize].base
     }
@@ -114,9 +114,9 @@ impl Clocks {
         self.ends.first().map(|(at, _)| Moment(at))
     }
 
-    /// Sets the clock that is next at a mark to it, and gives the classes whose first mark that is, with the moment.
+    /// Sets the next clock that reaches a mark to that mark; returns the classes with this first mark, and the moment.
     ///
-    /// `classes` comes empty. Their entries are taken; whoever has a further mark puts it.
+    /// `classes` comes empty. Their entries are removed; a class with a further mark adds it again.
     pub(super) fn reach(&mut self, classes: &mut Vec<u32>) -> Option<Moment> {
         let (at, clock) = self.ends.first()?;
         let on = &mut self.all[clock as usize];
@@ -156,7 +156,7 @@ impl Clocks {
 }
 
 impl Clock {
-    /// What it shows at `now`: never past the first mark, which [`Clocks::reach`] alone may pass.
+    /// Its reading at `now`: never past the first mark, which [`Clocks::reach`] alone may pass.
     fn show(&self, now: Moment) -> Mark {
         let passed = now.since(self.at);
         if passed == 0 || self.speed == 0.0 {

@@ -16,7 +16,7 @@ use super::shares::{NONE, Shares, cap_inside};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(u32);
 
-/// What flows have in common: path, weight and cap.
+/// A set of flows with the same path, weight and cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
@@ -32,7 +32,7 @@ pub enum Sharing {
 /// The end of a flow: it has moved all its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
     /// Its class.
     pub class: ClassId,
@@ -40,7 +40,7 @@ pub struct Ended {
     pub at: Moment,
 }
 
-/// What a network has done so far.
+/// Counters of a network's work so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Times that rates were worked out again.
@@ -49,18 +49,18 @@ pub struct Work {
     pub routes: u64,
 }
 
-/// Which ends belong to one instant.
+/// The resolution within which ends belong to one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grain {
-    /// Those within one nanosecond, the unit of [`Timestamp`].
+    /// Ends within one nanosecond, the unit of [`Timestamp`].
     Nanosecond,
-    /// Those that a clock of double precision could not tell apart: within 2⁻⁴⁸ of the time passed.
+    /// Ends that a clock of double precision could not tell apart: within 2⁻⁴⁸ of the time passed.
     Finest,
 }
 
 /// Flows over capacities: resources, classes across them, flows in the classes.
 ///
-/// Moments are never earlier than one given before. Identifiers are those that this network gave.
+/// Moments never decrease from call to call. Identifiers are valid only for the network that returned them.
 #[derive(Debug)]
 pub struct Network {
     shares: Shares,
@@ -94,8 +94,8 @@ impl Default for Network {
 impl Network {
     /// Makes a network without resources; its clock stands at zero.
     ///
-    /// Ends within one nanosecond are one instant: what they leave free is given to others at the full nanosecond. Each
-    /// still has its own moment in [`Ended`].
+    /// Ends within one nanosecond are one instant: the capacity that they free is given to others at the full
+    /// nanosecond. Each still has its own moment in [`Ended`].
     pub fn new() -> Network {
         Network {
             shares: Shares::default(),
@@ -131,9 +131,10 @@ impl Network {
 
     /// Lets rates follow changes only once in every `quantum`; zero, the default, is exact.
     ///
-    /// Within a quantum, a flow that starts takes the place of one of its class that ended since rates were worked out, at
-    /// once; without such a place it waits for the next time. Bytes stay exact, and no capacity is exceeded but one that has
-    /// just become less; a start is late by at most a quantum, and what an end leaves free is idle for as long.
+    /// Within a quantum, a flow that starts takes the place of a flow of its class that has ended since the last
+    /// solution, at once; without such a place it waits for the next one. Bytes stay exact, and only a capacity that
+    /// has just been reduced can be exceeded. A start is late by at most a quantum, and capacity freed by an end is
+    /// idle for as long.
     pub fn set_quantum(&mut self, quantum: Duration) {
         self.quantum = quantum;
     }
@@ -197,7 +198,8 @@ impl Network {
         id
     }
 
-    /// Stops a flow before its end, and gives what it has moved; `None` if it has ended or was stopped before.
+    /// Stops a flow before its end, and returns the bytes that it has moved; `None` if it has ended or was stopped
+    /// before.
     pub fn stop(&mut self, now: impl Into<Moment>, flow: FlowId) -> Option<Bytes> {
         let moved = self.moved(now, flow)?;
         let flow = self.flows.remove(flow)?;
@@ -207,7 +209,7 @@ impl Network {
         Some(moved)
     }
 
-    /// Gives what a flow has moved so far, rounded down; `None` if it has ended or was stopped.
+    /// Returns the bytes that a flow has moved so far, rounded down; `None` if it has ended or was stopped.
     pub fn moved(&mut self, now: impl Into<Moment>, flow: FlowId) -> Option<Bytes> {
         self.run_to(now.into());
         let flow = self.flows.get(flow)?;
@@ -263,7 +265,7 @@ impl Network {
         Rate::of_bytes(self.clocks.speed(on.clock) * on.weight)
     }
 
-    /// Says what the network has done so far.
+    /// Counters of the network's work so far.
     pub fn work(&self) -> Work {
         Work {
             routes: self.filling.work,
@@ -407,7 +409,7 @@ impl Network {
         self.waiting = waiting;
     }
 
-    /// Lets a class follow the clock of what holds it back now.
+    /// Moves a class to the clock of its current bottleneck.
     fn reclock(&mut self, class: u32) {
         let clock = self.clock_of(class);
         let shown = self.shown(class);
@@ -446,7 +448,7 @@ impl Network {
         clock
     }
 
-    /// What a class shows now: bytes per weight that each of its flows has had since some moment.
+    /// The current reading of a class: bytes per weight that each of its flows has got since some moment.
     fn shown(&self, class: u32) -> i128 {
         let on = &self.classes[class as usize];
         match on.clock {

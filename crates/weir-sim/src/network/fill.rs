@@ -1,16 +1,16 @@
 //! Finds the levels: progressive filling from the lowest level that a change can reach.
 //!
-//! All flows rise together, in the ratio of their weights; where a resource is full, those on it stop (Bertsekas and
-//! Gallager, *Data Networks*, section 6.5.2). What stopped below the lowest level that a change can reach stays where it
-//! was. Above, resources enter only as routes that cross them begin to rise:
+//! All flows rise together, in the ratio of their weights; where a resource is full, the flows on it stop (Bertsekas
+//! and Gallager, *Data Networks*, section 6.5.2). Flows that stopped below the lowest level that a change can reach
+//! keep their rates. Above, resources enter only as routes that cross them begin to rise:
 //!
 //! - a **full** one enters with all its routes, which rise with it;
 //! - one **with room** is only watched: its other routes keep their rates unless it fills up, and enter then.
 //!
-//! A route's demand is concave in the level, so the straight piece on which it stood before bounds it from above, and the
-//! level at which a resource would be full from below. The lowest of these bounds is made exact: routes that the bound
-//! finds on another piece are moved to it, the bound rises, and the resource waits its turn again (Newton's method, from
-//! one side, over finitely many pieces). If no route moves, the resource is full at that level.
+//! A route's demand is concave in the level, so the straight piece on which it stood before bounds it from above, and
+//! the level at which a resource would be full from below. The lowest of these bounds is made exact: routes that the
+//! bound finds on another piece are moved to it, the bound rises, and the resource waits its turn again (Newton's
+//! method, from one side, over finitely many pieces). If no route moves, the resource is full at that level.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,8 +27,8 @@ const BOUND_PASSES: usize = 8;
 /// Share of a capacity by which fixed rates may exceed it through rounding.
 const SLACK: f64 = 1e-12;
 
-/// Multiple of its capacity by which what is free on a resource may change in one step: what is far larger takes the last
-/// digits with it, and the sum is made again.
+/// Multiple of its capacity by which the free part of a resource may change in one step: a far larger change loses the
+/// last digits, and the sum is computed again.
 const BLUR: f64 = 1000.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,9 +48,9 @@ struct Basin {
     lowered: bool,
     /// Caps far above the capacity have come or gone, and digits of `free` with them.
     blurred: bool,
-    /// Capacity left by those that have stopped or have fixed rates.
+    /// Capacity left by flows that have stopped or have fixed rates.
     free: f64,
-    /// Weight of those that rise in steps, crossings counted: exact, so that it is zero when the last has stopped.
+    /// Weight of the flows that rise in steps, crossings counted: exact, so that it is zero when the last has stopped.
     weight: u128,
 }
 
@@ -85,7 +85,7 @@ impl Ord for Level {
     }
 }
 
-/// The solver's memory between solutions, and what the last one changed.
+/// The solver's memory between solutions, and the changes of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Filling {
     basins: Vec<Basin>,
@@ -145,7 +145,7 @@ impl Filling {
         lowest
     }
 
-    /// Lets the waiting resources enter at `level`, and those that must follow.
+    /// Lets the waiting resources enter at `level`, and the ones that must follow.
     fn open(&mut self, shares: &mut Shares, level: f64) {
         while let Some(resource) = self.to_open.pop() {
             let at = resource as usize;
@@ -262,7 +262,7 @@ impl Filling {
         moved
     }
 
-    /// Stops what rises on a resource: it is full.
+    /// Stops the flows that rise on a resource: it is full.
     fn settle(&mut self, shares: &mut Shares, resource: u32, level: f64) {
         let at = resource as usize;
         self.basins[at].stage = Stage::Full;
@@ -284,7 +284,7 @@ impl Filling {
         }
     }
 
-    /// Reads off what has changed, and forgets the rest.
+    /// Collects the changes, and clears the rest.
     fn finish(&mut self, shares: &mut Shares) {
         for (resource, before) in self.touched.drain(..) {
             let basin = std::mem::take(&mut self.basins[resource as usize]);
@@ -350,7 +350,7 @@ impl Filling {
     }
 }
 
-/// What is free on a resource while a solution is under way, from the beginning.
+/// The free capacity of a resource at the beginning of a solution.
 fn free(shares: &Shares, resource: u32) -> f64 {
     let on = &shares.resources[resource as usize];
     on.routes.iter().fold(on.capacity, |free, (route, crossings)| {
@@ -368,7 +368,8 @@ fn same(one: f64, other: f64) -> bool {
 
 /// Bounds the new level of a resource from below, on the supposition that nothing has changed below that bound.
 ///
-/// Infinite if all that cross it leave room. Its own routes rise; of the others, those that stopped below the bound stay.
+/// Infinite if all flows across it leave room. Its own routes rise; of the others, those that stopped below the bound
+/// stay.
 fn lower_bound(shares: &Shares, resource: u32) -> f64 {
     let on = &shares.resources[resource as usize];
     if on.level.is_infinite() && on.load < on.capacity * (1.0 - 1e-9) && !on.unbounded {
@@ -412,7 +413,7 @@ fn raise(shares: &Shares, resource: u32, bound: f64) -> f64 {
     if weight == 0 && free - fixed >= -SLACK * on.capacity {
         return f64::INFINITY;
     }
-    // Those at their caps are too many: count them without caps.
+    // The routes at their caps are too many: count them without caps.
     let all = |(route, crossings): &(u32, u32)| {
         let (on, members) = (&shares.routes[*route as usize], &shares.members[*route as usize]);
         let rises = on.level >= bound || on.bottleneck == resource;

@@ -26,7 +26,7 @@ pub(super) struct Flow {
     pub(super) number: u64,
     pub(super) class: u32,
     pub(super) bytes: u64,
-    /// What its class showed at its start; `None` as long as it waits for a place.
+    /// The reading of its class at its start; `None` as long as it waits for a place.
     pub(super) from: Option<Mark>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct Class {
     pub(super) clock: u32,
     /// Its own clock, for when it is at its cap; `NONE` before it first is.
     pub(super) own_clock: u32,
-    /// What it shows less what its clock shows; without a clock, what it shows.
+    /// Its reading minus that of its clock; without a clock, its reading.
     pub(super) offset: Mark,
-    /// Flows in it, those that wait too.
+    /// Its flows, including waiting ones.
     pub(super) flows: u32,
     /// Flows in it at the last solution.
     pub(super) solved: u32,
     /// In the list of classes whose population may have changed.
     pub(super) changed: bool,
-    /// Marks of its flows; those of stopped flows stay until they come up.
+    /// Marks of its flows; marks of stopped flows stay until they come up.
     pub(super) marks: BinaryHeap<Reverse<(Mark, u64, u32)>>,
 }
 

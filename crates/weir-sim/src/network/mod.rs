@@ -1,12 +1,12 @@
-//! Flows over shared capacities: who gets which rate, and who ends when.
+//! Flows over shared capacities: their rates and their ends.
 //!
 //! A **resource** is a capacity: a link in one direction, a storage's reading or writing, a site's door. A **class** is
-//! what flows have in common: the resources they cross, their weight, the cap on the rate of each. A **flow** moves bytes
-//! in a class. Rates are weighted max-min fair (Bertsekas and Gallager, *Data Networks*, section 6.5.2): no flow can get
-//! more without another, that has no more per weight, getting less.
+//! a set of flows with the same resources, weight and cap on the rate of each. A **flow** moves bytes in a class. Rates
+//! are weighted max-min fair (Bertsekas and Gallager, *Data Networks*, section 6.5.2): no flow can get more without
+//! taking from a flow that has no more per weight.
 //!
-//! Changes made at one instant count together: the rates are worked out again when time moves on or a rate is asked for,
-//! and only if a class has then more or fewer flows than before.
+//! Changes made at one instant count together: the rates are worked out again when time moves on or a rate is asked
+//! for, and only if a class has then more or fewer flows than before.
 //!
 //! ```
 //! use weir_sim::network::{Network, Rate, Sharing, Weight};

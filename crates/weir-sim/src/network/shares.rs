@@ -1,9 +1,10 @@
-//! Who gets which rate: populations of classes in, levels of resources out.
+//! Rates of flows: populations of classes in, levels of resources out.
 //!
-//! A full resource gives each flow on it the same rate per weight, its **level**; a flow gets the lowest level on its path
-//! times its weight, or its cap if that is less. Classes of equal path make a **route**, which has one level. Its demand
-//! as a function of the level is concave and made of straight pieces: `fixed + weight × level`, where `fixed` are the
-//! rates of classes at their caps and `weight` is that of the others. [`super::fill`] finds the levels.
+//! A full resource gives each flow on it the same rate per weight, its **level**; a flow gets the lowest level on its
+//! path times its weight, or its cap if that is less. Classes of equal path make a **route**, which has one level. Its
+//! demand as a function of the level is concave and made of straight pieces: `fixed + weight × level`, where `fixed` is
+//! the sum of the rates of classes at their caps, and `weight` the sum of the weights of the others. [`super::fill`]
+//! finds the levels.
 
 use super::quantities::{Rate, Weight};
 
@@ -22,7 +23,7 @@ pub(super) struct Resource {
     pub(super) shared: bool,
     /// Bytes per second and weight of a flow that is held back here; infinite if none is.
     pub(super) level: f64,
-    /// What crosses it, in bytes per second.
+    /// The rate across it, in bytes per second.
     pub(super) load: f64,
     /// Routes across it, and how often each crosses.
     pub(super) routes: Vec<(u32, u32)>,
@@ -45,7 +46,7 @@ pub(super) enum Standing {
     Settled,
 }
 
-/// Classes of one path: what the solver touches. It takes one line of cache.
+/// Classes of one path: the part that the solver reads. It takes one line of cache.
 #[derive(Debug)]
 pub(super) struct Route {
     /// Weight of all flows below their caps, in steps.
@@ -65,12 +66,13 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// What it brings to each crossing, in bytes per second.
+    /// Its rate on each crossing, in bytes per second.
     pub(super) fn rate(&self) -> f64 {
         self.fixed + self.elastic()
     }
 
-    /// What of that is certain while a solution is under way: all where it has stopped, what is at caps where it rises.
+    /// The part of that rate that is certain while a solution is under way: all of a stopped route, the caps of a
+    /// rising one.
     pub(super) fn firm_rate(&self) -> f64 {
         match self.standing {
             Standing::Empty => 0.0,
@@ -89,7 +91,7 @@ impl Route {
     }
 }
 
-/// Classes of one path: what changes only with populations and caps.
+/// Classes of one path: the part that changes only with populations and caps.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     /// Its classes by the level at which they reach their caps (last: those without), then by number.
@@ -227,7 +229,7 @@ impl Shares {
         self.reload(route, before);
     }
 
-    /// Gives a resource another capacity, and names the classes whose caps that changes.
+    /// Changes the capacity of a resource, and returns the classes whose caps change with it.
     pub(super) fn set_capacity(&mut self, resource: u32, capacity: f64) -> Vec<u32> {
         let on = &mut self.resources[resource as usize];
         on.capacity = capacity;
@@ -258,7 +260,7 @@ impl Shares {
         self.routes[self.classes[class as usize].route as usize].bottleneck
     }
 
-    /// What crosses a resource, in bytes per second.
+    /// The rate across a resource, in bytes per second.
     pub(super) fn load(&self, resource: u32) -> f64 {
         let on = &self.resources[resource as usize];
         if on.shared {
@@ -330,7 +332,7 @@ impl Shares {
         };
     }
 
-    /// Takes what a route's members say to where the solver reads it.
+    /// Copies the sums of a route's members to the part that the solver reads.
     fn refresh(&mut self, route: u32) {
         let (route, members) = (&mut self.routes[route as usize], &self.members[route as usize]);
         route.weight = members.weight;
@@ -354,7 +356,7 @@ impl Shares {
         self.segment(route, level);
     }
 
-    /// Tells a route's resources what it brings now instead of `before`.
+    /// Replaces a route's former rate `before` on its resources by the current one.
     fn reload(&mut self, route: u32, before: f64) {
         let on = &self.routes[route as usize];
         let more = on.rate() - before;
@@ -411,7 +413,7 @@ fn last_capped(members: &Members) -> Option<&(f64, u32)> {
     members.capped.checked_sub(1).map(|last| &members.by_cap[last])
 }
 
-/// What a cap is inside: bytes per second, infinite if there is none.
+/// The internal form of a cap: bytes per second, infinite if there is none.
 pub(super) fn cap_inside(cap: Option<Rate>) -> f64 {
     cap.map_or(f64::INFINITY, Rate::bytes_per_second)
 }

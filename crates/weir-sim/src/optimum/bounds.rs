@@ -1,4 +1,4 @@
-//! What holds a plan back, whoever decides: capacities, plateaus, slots, limits on bandwidth.
+//! Bounds on a plan that hold for every scheduler: capacities, plateaus, slots, limits on bandwidth.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,16 +20,16 @@ pub(super) struct Flow {
     pub(super) size: Bytes,
 }
 
-/// One bound: what it is called, which flows use it by how much, and how much there is.
+/// One bound: its name, the use of each flow, and the amount.
 pub(super) struct Bound {
     pub(super) name: String,
-    /// Index of the flow, and what it takes of the bound for each Gb/s.
+    /// Index of the flow, and the amount of the bound that it uses for each Gb/s.
     pub(super) uses: Vec<(usize, f64)>,
     pub(super) most: f64,
     pub(super) kind: Kind,
 }
 
-/// What kind of thing a bound is.
+/// The kind of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Gb/s that the world itself does not exceed.
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Slots,
 }
 
-/// What a transfer holds beside the time of its bytes.
+/// The time for which a transfer holds a resource, beside that of its bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Held {
     /// A slot of the scheduler's: from the start of the attempt to its end.
@@ -49,7 +49,7 @@ pub(super) enum Held {
     Connection,
 }
 
-/// What one transfer of a flow brings while it holds something, in Gb/s.
+/// Throughput of one transfer of a flow while it holds the resource, in Gb/s.
 pub(super) fn per_transfer(scene: &Scene, flow: &Flow, held: Held) -> f64 {
     let (link, common) = (&scene.links[flow.link], &scene.common);
     let overhead = match held {
@@ -152,7 +152,7 @@ impl Bounds<'_> {
         }
     }
 
-    /// What each link has to itself.
+    /// Adds the resources that belong to one link alone.
     fn links(&mut self) {
         let used: BTreeSet<usize> = self.flows.iter().map(|flow| flow.link).collect();
         for number in used {

@@ -1,7 +1,7 @@
-//! How soon steps could be over, one after the other.
+//! Shortest duration of steps that run one after the other.
 //!
-//! A step lasts at least as long as any bound needs for all its bytes, and as any of its cells needs for its transfers, so
-//! many at once and each with its start-up. Rates that stay the same reach that, so it is the least.
+//! A step lasts at least as long as any bound needs for all its bytes, and as any of its cells needs for its transfers,
+//! so many at once and each with its start-up. Rates that stay the same reach that, so it is the least.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ struct Course {
     held: BTreeMap<String, f64>,
 }
 
-/// What is moved in all ÷ the time that the longest workload of steps needs.
+/// All bytes ÷ the time that the longest workload of steps needs.
 pub(super) fn optimum(plan: &SimPlan, scene: &Scene) -> Optimum {
     let steps: Vec<&StepsPlan> = plan.workloads.iter().filter_map(steps_of).collect();
     let longest = steps

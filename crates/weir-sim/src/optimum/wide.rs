@@ -1,4 +1,4 @@
-//! What is left for us of the wide-area network in the course of time.
+//! The capacity of the wide-area network that is left to the run, over time.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use crate::background::Background;
 use crate::scene::{Scene, Site};
 use crate::spec::{Segment, SimPlan};
 
-/// What is left for us from each moment on.
+/// The capacity left to the run, from each moment on.
 type Left = Vec<(Duration, BitRate)>;
 
-/// What is left of each site's connection, in and out, and of each segment.
+/// The capacity left of each site's connection, in and out, and of each segment.
 pub(super) struct Wide {
     pub(super) sites: Vec<[Option<Left>; 2]>,
     pub(super) segments: Vec<Left>,
 }
 
 impl Wide {
-    /// What is left until `end`.
+    /// Computes the capacities until `end`.
     pub(super) fn new(plan: &SimPlan, scene: &Scene, end: Duration) -> Wide {
         let seed = plan.seed;
-        // Rates follow what takes capacity away within the tick after the one in which it happens.
+        // Rates follow a loss of capacity within the tick after it.
         let late = |left| drops_later(left, 2 * scene.tick);
         let site = |site: &Site| {
             let model = &site.model;
@@ -48,8 +48,8 @@ impl Wide {
         }
     }
 
-    /// The most that is ever left, where nobody knows when: traffic that is not ours is at its least, and of capacities that
-    /// change the largest counts.
+    /// The most that is ever left, for times that are not known beforehand: foreign traffic at its least, and the
+    /// largest of changing capacities.
     pub(super) fn at_best(scene: &Scene) -> Wide {
         let left = |capacity: BitRate, background: BitRate, variation: f64| {
             let taken = background.scale(1.0 - variation);
@@ -76,7 +76,7 @@ impl Wide {
     }
 }
 
-/// Lets what takes something away happen so much later.
+/// Delays each decrease by this duration.
 fn drops_later(left: Left, late: Duration) -> Left {
     let mut list: Left = Vec::with_capacity(left.len());
     for (at, rate) in left {
@@ -87,7 +87,7 @@ fn drops_later(left: Left, late: Duration) -> Left {
     list
 }
 
-/// The mean within a span of what is left from each moment on.
+/// The mean capacity within a span.
 pub(super) fn mean_left(left: &[(Duration, BitRate)], span: &Range<Duration>) -> BitRate {
     let ends = left.iter().skip(1).map(|next| next.0).chain([Duration::MAX]);
     let part = |(from, rate): &(Duration, BitRate), until: Duration| {

@@ -1,12 +1,12 @@
-//! The optimizer of FTS 3.14, as it decides: how many transfers each link may run.
+//! The optimizer of FTS 3.14: it decides the number of transfers of each link.
 //!
-//! What it imitates is the code that ships, not its intent: since 3.14.0 the previous state of a link is lost between two
-//! cycles, so that throughput has no say, and what is left of the rules is: below 97 % success one less, a queue shorter
-//! than the decision keeps it, else more, up to the end of the range. (`fts3` 3.14 `Optimizer.cpp`, `OptimizerExecutor`;
-//! the change is FTS-2038.)
+//! It imitates the released code, not its intent. Since 3.14.0 the previous state of a link is lost between two cycles,
+//! so that throughput has no influence. The remaining rules are: below 97 % success one less; a queue shorter than the
+//! decision keeps it; else more, up to the end of the range. (`fts3` 3.14 `Optimizer.cpp`, `OptimizerExecutor`; the
+//! change is FTS-2038.)
 //!
-//! A cycle goes through the links one after the other and takes the longer the more is queued; in the data challenge of
-//! 2024 it took 3 h in place of 6 to 12 minutes. A restart of the server ends a cycle wherever it is, and the next one
+//! A cycle goes through the links one after the other; its duration grows with the queue. In the data challenge of 2024
+//! it took 3 h in place of 6 to 12 minutes. A restart of the server ends a cycle wherever it is, and the next one
 //! begins with the first link again: links that no cycle reaches keep their decision.
 
 use std::collections::VecDeque;
@@ -21,7 +21,8 @@ use crate::spec::FtsModel;
 
 /// Success below this, in per cent, lowers the decision (`OptimizerLowSuccessRate`).
 const LOW_SUCCESS: u64 = 97;
-/// What a cycle takes off or adds (`OptimizerDecreaseStep`, `OptimizerIncreaseStep`, `OptimizerAggressiveIncreaseStep`).
+/// Steps by which a cycle decreases or increases the decision (`OptimizerDecreaseStep`, `OptimizerIncreaseStep`,
+/// `OptimizerAggressiveIncreaseStep`).
 const STEP: u32 = 1;
 const AGGRESSIVE_STEP: u32 = 2;
 /// Growth stops where a decision is more than this many times the queue (modes 2 and 3).
@@ -34,7 +35,7 @@ const HISTORY: Duration = Duration::from_secs(1_800);
 /// Width of the parts that history is kept in.
 const PART: Duration = Duration::from_secs(60);
 
-/// What ended on a link within one part of time.
+/// The transfers that ended on a link within one part of time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     number: u64,
@@ -45,17 +46,17 @@ struct Part {
 
 #[derive(Debug, Default)]
 struct LinkHistory {
-    /// What was decided; zero if nothing was.
+    /// The decision; zero before the first.
     decision: u32,
     parts: VecDeque<Part>,
 }
 
-/// What the optimizer looks at.
+/// The optimizer's view of a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkLoad {
     pub(crate) queued: u64,
     pub(crate) active: u32,
-    /// The most that somebody configured for this very link.
+    /// The maximum configured for this very link.
     pub(crate) own_max: Option<u32>,
 }
 
@@ -74,7 +75,7 @@ struct Cycle {
 pub struct Optimizer {
     model: FtsModel,
     links: Vec<LinkHistory>,
-    /// The order in which a cycle goes through the links: that of the database, which nobody chose.
+    /// The order in which a cycle goes through the links: that of the database, which is arbitrary.
     order: Vec<usize>,
     random: ChaCha8Rng,
     cycle: Option<Cycle>,
@@ -104,7 +105,7 @@ impl Optimizer {
 
     fn link(&mut self, link: usize) -> &mut LinkHistory {
         while self.links.len() <= link {
-            // A new row of the table lands anywhere among those that are there.
+            // A new row of the table is inserted at a random position.
             let at = draw::index(&mut self.random, self.order.len() + 1);
             self.order.insert(at, self.links.len());
             self.links.push(LinkHistory::default());
@@ -186,7 +187,7 @@ impl Optimizer {
         let (mode, history) = (model.mode, &mut self.links[link]);
         let previous = history.decision;
         if previous == 0 {
-            // A link that somebody configured begins at its most, any other in the middle of the range.
+            // A link with a configured maximum starts there, any other in the middle of the range.
             history.decision = if load.own_max.is_some() {
                 max
             } else {
@@ -229,8 +230,8 @@ fn due_by(cycle: &Cycle, now: Timestamp) -> usize {
     (cycle.n_links as u128 * passed.as_nanos() / cycle.takes.as_nanos()) as usize
 }
 
-/// What ended within the window that the mean duration asks for: 5 minutes below 30 s, 15 below 900 s, else 30; and 30 too
-/// at exactly 0 and 30 s, which neither of FTS's two comparisons takes.
+/// The ends within the window, which depends on the mean duration: 5 minutes below 30 s, 15 below 900 s, else 30; and
+/// 30 too at exactly 0 and 30 s, which match neither of FTS's two comparisons.
 fn window(parts: &VecDeque<Part>, now: Timestamp) -> Part {
     let sum = |minutes: u64| {
         let oldest = part_of(now).saturating_sub(minutes);
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!(optimizer.limit(0), 71, "a short queue keeps the decision");
     }
 
-    /// Failures that are nobody's congestion would lower the decision.
+    /// Failures that no congestion caused would lower the decision.
     #[test]
     fn only_recoverable_failures_count() {
         let mut optimizer = optimizer(FtsModel::default());

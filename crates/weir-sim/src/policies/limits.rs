@@ -1,4 +1,4 @@
-//! Where the limits of the imitation of FTS differ from those that Weir is told.
+//! Differences between the limits of the imitation of FTS and those given to Weir.
 
 use crate::scene::{LinkScene, Scene, Storage};
 use crate::spec::SimPlan;

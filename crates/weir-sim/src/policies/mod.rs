@@ -19,18 +19,18 @@ pub use fts::Optimizer;
 pub(crate) use limits::imitation_limits;
 pub use slots::{Slots, SlotsConfig};
 
-/// Weir's word for the share of one whom nobody gave another.
+/// Weir's default share.
 const SHARE: f64 = 100.0;
 
 /// Any core that speaks the transfer service's words.
 pub type AnyCore = Box<dyn Core<Command = Command, Record = Record, Op = Op, Event = Event>>;
 
-/// Who decides.
+/// A scheduler under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// Weir's scheduler, told what FTS is told.
+    /// Weir's scheduler, with the same information as FTS.
     Weir,
-    /// Weir's scheduler, told also what is asked of each link.
+    /// Weir's scheduler, which also knows the rate asked of each link.
     WeirTargets,
     /// An imitation of FTS 3.14, made after its source: FTS itself does not run.
     Fts,
@@ -52,7 +52,7 @@ impl Policy {
         }
     }
 
-    /// Whether the policy is told what is asked of each link.
+    /// Whether the policy knows the rate asked of each link.
     pub fn has_targets(self) -> bool {
         self == Policy::WeirTargets
     }
@@ -108,7 +108,7 @@ fn weir(plan: &SimPlan, scene: &Scene) -> Scheduler {
     })
 }
 
-/// What storage elements share: who passes it in which direction, and its limits.
+/// Limits of resources that storage elements share: the members in each direction, and the limits.
 fn tell_groups(settings: &mut Settings, scene: &Scene) {
     for (group, at) in scene.groups.iter().zip(0..) {
         let resource = Resource::Group(GroupId(at));

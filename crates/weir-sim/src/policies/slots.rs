@@ -1,9 +1,10 @@
 //! A scheduler that hands out slots in cycles: FTS's, and one with a fixed number per link.
 //!
-//! In every cycle (2 s in FTS, and what the database takes for each link) it goes through the links that have files waiting, in random order. Each gets what is free of
-//! its own limit and of the limits of its two storage elements: first come, first served. Of the files of a link only those
-//! of the highest priority count; each slot goes to an activity drawn by its share, and in it to the file that came first.
-//! So a link that comes first fills its destination, whatever its transfers bring. (`fts3` 3.14, the MySQL scheduler.)
+//! In every cycle (2 s in FTS, plus the database's time for each link) it goes through the links that have files
+//! waiting, in random order. Each gets the free slots of its own limit and of the limits of its two storage elements:
+//! first come, first served. Of the files of a link only those of the highest priority count; each slot goes to an
+//! activity drawn by its share, and in it to the file that came first. So a link that comes first fills its
+//! destination, whatever the throughput of its transfers. (`fts3` 3.14, the MySQL scheduler.)
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct SlotsConfig {
     most: u32,
     inbound: BTreeMap<SeId, u32>,
     outbound: BTreeMap<SeId, u32>,
-    /// Of each link the limit that somebody set for it, and the one that holds in any case.
+    /// For each link its own configured limit, and the general one.
     links: BTreeMap<Link, (Option<u32>, u32)>,
     /// Transfers through each group that has a limit; which of them each link passes.
     groups: Vec<u32>,
@@ -56,7 +57,7 @@ enum Rule {
 
 fn config(plan: &SimPlan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
     let fts = &plan.sim.fts;
-    // FTS has a limit of its own where nobody sets another; the grid's holds in any case.
+    // The default limit of FTS applies where none is configured; the grid's limit holds in any case.
     let most = |own: Option<u32>, limit: u32| own.unwrap_or_else(|| limit.min(se_most));
     let storages = || (0..).map(SeId).zip(&scene.storages);
     let inbound = storages().map(|(se, storage)| (se, most(storage.model.max_active_in, storage.max_active[0])));
@@ -137,7 +138,7 @@ struct File {
     stopping: bool,
 }
 
-/// A link and what waits on it.
+/// A link with its waiting files.
 #[derive(Debug)]
 struct Pair {
     link: Link,
@@ -150,7 +151,7 @@ struct Pair {
     groups: Vec<usize>,
 }
 
-/// What follows once a record is durable.
+/// The consequence of a record, once it is durable.
 #[derive(Debug)]
 enum Then {
     Admit(Arc<JobSpec>),
@@ -262,7 +263,7 @@ impl Slots {
                 };
                 self.persist(record, Some(then), effects);
             }
-            // What FTS is told while it runs is taken by the next jobs; the limits come with the configuration.
+            // FTS applies new settings to new jobs; limits come with the configuration.
             _ => {}
         }
     }
@@ -289,7 +290,7 @@ impl Slots {
         );
     }
 
-    /// Splits transfers into those that end at once and those that must be stopped.
+    /// Splits transfers into those that end at once and the ones that must be stopped.
     fn cancel(&mut self, transfers: &[TransferId]) -> (Vec<TransferId>, Vec<TransferId>) {
         let (mut settled, mut stopping) = (Vec::new(), Vec::new());
         for id in transfers {
@@ -426,7 +427,7 @@ impl Slots {
         self.persist(record, then, effects);
     }
 
-    /// Goes on with the cycle of the optimizer and with that of the scheduler.
+    /// Continues the cycle of the optimizer and that of the scheduler.
     fn cycle(&mut self, effects: &mut Vec<Effect>) {
         if let Rule::Optimizer(optimizer) = &mut self.config.rule {
             let load = |pair: usize| LinkLoad {
@@ -464,7 +465,7 @@ impl Slots {
         self.line.drain(..n_now).collect()
     }
 
-    /// What is free for a link: of its own limit, of its ends', of all.
+    /// The free slots of a link: of its own limit, of its ends' limits, of the total.
     fn free_slots(&self, at: usize) -> u32 {
         let pair = &self.pairs[at];
         let own = match &self.config.rule {

@@ -1,4 +1,4 @@
-//! What several storage elements share: one way out, one set of gateways.
+//! Groups: resources that several storage elements share, such as an uplink or a set of gateways.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use weir_units::BitRate;
 use super::values::{capacity, changes, number, rate, share};
 use super::{Pattern, Segment};
 
-/// What several storage elements share.
+/// A resource that several storage elements share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Its name, unlike that of any other.
+    /// Its unique name.
     pub name: String,
-    /// Whether what comes into its members, and what goes out of them, passes it; one of them at least.
+    /// Whether inward and outward traffic of its members pass it; at least one of them.
     pub directions: [bool; 2],
-    /// What it carries, in the directions that pass it together; `None` for no bound.
+    /// Its capacity, for all directions that pass it together; `None` for no bound.
     pub segment: Option<Segment>,
     /// Transfers through it at once that every policy keeps.
     pub max_active: Option<u32>,
@@ -124,7 +124,7 @@ fn group(entry: &Section<'_>, grid: &Grid) -> Option<Group> {
     Some(group)
 }
 
-/// What the group carries, if that is bounded.
+/// The capacity of the group, if bounded.
 fn segment(entry: &Section<'_>, name: Option<&GridName>) -> Option<Segment> {
     let capacity = capacity(entry, "capacity");
     let background = rate(entry, "background").unwrap_or_default();

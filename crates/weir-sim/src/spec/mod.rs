@@ -1,8 +1,8 @@
-//! The simulated world as a challenge file describes it: what the real world would bring by itself.
+//! The simulated world of a challenge file: the properties that a real world would bring by itself.
 //!
-//! Everything is optional. A table of the lists `site`, `rse` and `link` may speak of many by a pattern; where several
-//! speak of one, the last that says something counts, key by key ([`SimSpec::rse`] and its sisters put that together).
-//! A real run passes over all of it.
+//! Everything is optional. A table of the lists `site`, `rse` and `link` may describe many objects by a pattern. Where
+//! several tables describe one object, the last one that sets a key counts, key by key ([`SimSpec::rse`] and its
+//! sisters merge them). A real run ignores all of it.
 
 mod group;
 mod keys;
@@ -48,11 +48,11 @@ pub const SIM_TABLES: &[&Table] = &[
 pub struct SimSpec {
     /// The moment at which the run begins in the simulated world's calendar; `None` if it has none.
     pub start: Option<Timestamp>,
-    /// What of this world nobody measured, in words.
+    /// Parameters of this world that were not measured, in words.
     pub assumed: Vec<String>,
     /// Changes within this time are taken together; zero for each at its own moment.
     pub tick: Duration,
-    /// Workloads whose asked rates the policy `weir-targets` is told; `None` for all.
+    /// Workloads whose asked rates the policy `weir-targets` knows; `None` for all.
     pub targets: Option<Vec<String>>,
     /// How often due files are injected; `None` for a quarter of the workload's cycle.
     pub injection_interval: Option<Duration>,
@@ -66,7 +66,7 @@ pub struct SimSpec {
     pub tokens: Option<TokenModel>,
     /// Imitation of FTS.
     pub fts: FtsModel,
-    /// Who keeps the books of rules.
+    /// The catalogue that keeps the rules.
     pub catalog: CatalogKind,
     /// The model of Rucio's daemons.
     pub rucio: RucioModel,
@@ -76,14 +76,14 @@ pub struct SimSpec {
     pub activities: BTreeMap<String, ActivityModel>,
     /// Shared pieces of the network, in the order of the file.
     pub segments: Vec<Segment>,
-    /// What storage elements share, in the order of the file.
+    /// Resources that storage elements share, in the order of the file.
     pub groups: Vec<Group>,
     sites: Vec<(Pattern, SiteModel)>,
     rses: Vec<(Pattern, RseModel)>,
     links: Vec<(LinkPattern, LinkModel)>,
 }
 
-/// What every transfer meets.
+/// Properties of every transfer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Common {
     /// Time that each attempt takes before bytes move, beside its round trips.
@@ -96,13 +96,13 @@ pub struct Common {
     pub rtt_exponent: f64,
     /// After this time without a byte an attempt fails.
     pub stall_timeout: Duration,
-    /// What all streamed copies get at most: they go through the transfer service's own host.
+    /// Largest total rate of streamed copies: they go through the transfer service's own host.
     pub streamed_rate: Option<BitRate>,
 }
 
 impl Default for Common {
-    /// Four round trips and half a second; half a second to close; weights by the root of the round trip (between Reno's
-    /// 1 and the near 0 of BBR; CUBIC is measured at 0.3 to 0.5); stalls end after the 180 s of gfal2.
+    /// Four round trips and half a second to start; half a second to close. Weights are the root of the round-trip time
+    /// (between Reno's 1 and the near 0 of BBR; CUBIC is measured at 0.3 to 0.5). Stalls end after the 180 s of gfal2.
     fn default() -> Self {
         Self {
             startup: Duration::from_millis(500),
@@ -127,7 +127,7 @@ pub struct Interval {
 /// The store behind the transfer service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreModel {
-    /// Time for one commit; what comes in meanwhile goes into the next.
+    /// Time for one commit; records that arrive meanwhile go into the next.
     pub latency: Duration,
     /// Times in which nothing is committed, in the order of the file.
     pub freezes: Vec<Interval>,
@@ -175,9 +175,9 @@ impl Default for ActivityModel {
 /// A piece of the network that several links share, in one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
-    /// Its name, unlike that of any other.
+    /// Its unique name.
     pub name: String,
-    /// What it carries; above zero.
+    /// Its capacity; above zero.
     pub capacity: BitRate,
     /// Traffic that is not ours.
     pub background: BitRate,
@@ -192,7 +192,7 @@ pub struct Segment {
 pub struct CurvePoint {
     /// Transfers at once; above zero.
     pub active: u32,
-    /// What they get in all.
+    /// Their total rate.
     pub rate: BitRate,
 }
 
@@ -201,13 +201,13 @@ pub struct CurvePoint {
 pub struct Servers {
     /// How many; above zero.
     pub count: u32,
-    /// What each carries, in and out together.
+    /// Rate of each, in and out together.
     pub rate: BitRate,
-    /// Transfers that each takes at once; what is beyond waits.
+    /// Transfers that each runs at once; more wait.
     pub slots: u32,
 }
 
-/// What goes wrong, by error class: the share of attempts that end so.
+/// Failures by error class, each with the share of attempts that end so.
 pub type FailureShares = BTreeMap<String, f64>;
 
 /// Defines a struct of optional fields that can be laid over another.
@@ -220,7 +220,7 @@ macro_rules! layers {
         }
 
         impl $name {
-            /// Takes over what `later` says.
+            /// Overrides keys by those that `later` sets.
             fn lay(&mut self, later: &Self) {
                 $(if later.$field.is_some() { self.$field.clone_from(&later.$field); })+
             }
@@ -231,9 +231,9 @@ macro_rules! layers {
 layers!(
     /// A site's connection to the wide area network.
     SiteModel {
-        /// What comes in at most.
+        /// Largest inward rate.
         inward: BitRate,
-        /// What goes out at most.
+        /// Largest outward rate.
         outward: BitRate,
         /// Traffic into it that is not ours.
         background_in: BitRate,
@@ -249,29 +249,29 @@ layers!(
 layers!(
     /// A storage element.
     RseModel {
-        /// What it reads at most.
+        /// Largest read rate.
         read: BitRate,
-        /// What it writes at most.
+        /// Largest write rate.
         write: BitRate,
-        /// What it reads and writes at most, together.
+        /// Largest rate of reads and writes together.
         disk: BitRate,
         /// Share of `disk` that is lost when reads and writes are equal.
         mixing_loss: f64,
-        /// What reads get in all, by their number.
+        /// Total rate of reads, by their number.
         read_curve: Vec<CurvePoint>,
-        /// What writes get in all, by their number.
+        /// Total rate of writes, by their number.
         write_curve: Vec<CurvePoint>,
         /// Servers through which all bytes pass.
         servers: Vec<Servers>,
         /// How unevenly transfers are spread over the servers: 0 the least busy one, 1 at random.
         imbalance: f64,
-        /// What one transfer gets of a server at most.
+        /// Largest rate of one transfer at a server.
         stream_rate: BitRate,
         /// Whether each file is read back for its checksum before the transfer ends.
         readback: bool,
-        /// Reads at once; what is beyond waits.
+        /// Concurrent reads; more wait.
         read_connections: u32,
-        /// Writes at once; what is beyond waits.
+        /// Concurrent writes; more wait.
         write_connections: u32,
         /// Share of transfers that find an old file, which is deleted first.
         overwrite: f64,
@@ -299,7 +299,7 @@ layers!(
 layers!(
     /// A link.
     LinkModel {
-        /// What it carries at most.
+        /// Its capacity.
         capacity: BitRate,
         /// Its round-trip time.
         rtt: Duration,
@@ -309,7 +309,7 @@ layers!(
         window: weir_units::Bytes,
         /// TCP streams of one transfer.
         streams: u32,
-        /// What one transfer gets at most, whatever the window.
+        /// Largest rate of one transfer, whatever the window.
         stream_rate: BitRate,
         /// Share of attempts that fail here, by class.
         failures: FailureShares,
@@ -322,7 +322,8 @@ layers!(
     }
 );
 
-/// How the imitation of FTS is set up. Each default is that of FTS 3.14 where FTS has one; names in parentheses are its own.
+/// Configuration of the imitation of FTS. Defaults are those of FTS 3.14 where it has one; names in parentheses are its
+/// own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FtsModel {
     /// Least transfers per link that the optimizer decides (`t_link_config`, the row `*→*` that ships: 2).
@@ -335,8 +336,9 @@ pub struct FtsModel {
     pub mode: u8,
     /// Pause between two cycles of the scheduler (`SchedulingInterval`: 2 s).
     pub scheduler_interval: Duration,
-    /// Time that a cycle of the scheduler takes for each link on which something waits: it counts what is active there and asks for the
-    /// highest priority, in a table of all files of a week. Nobody published how long that takes; zero unless it is fitted.
+    /// Time of a scheduler cycle for each link with waiting files: the scheduler counts the active transfers there and
+    /// queries the highest priority, in a table of all files of a week. The duration is not published; zero unless it
+    /// is fitted.
     pub scheduler_per_link: Duration,
     /// Pause between two cycles of the optimizer (`OptimizerInterval`: 60 s).
     pub optimizer_interval: Duration,
@@ -353,8 +355,8 @@ pub struct FtsModel {
 }
 
 impl Default for FtsModel {
-    /// FTS 3.14 as it ships: `*→*` 2 to 130 in mode 2, 200 per storage element, scheduler each 2 s, optimizer each 60 s,
-    /// 400 processes per node (here one node of ten, the size of a large instance), retries after 120 s.
+    /// FTS 3.14 as released: `*→*` 2 to 130 in mode 2, 200 per storage element, scheduler each 2 s, optimizer each 60
+    /// s, 400 processes per node (here one node of ten, the size of a large instance), retries after 120 s.
     fn default() -> Self {
         Self {
             link_min: 2,
@@ -382,7 +384,7 @@ impl SimSpec {
         read::sim(plan)
     }
 
-    /// Puts together what the tables say of a site.
+    /// Merges the tables of a site.
     pub fn site(&self, name: &SiteName) -> SiteModel {
         let mut model = SiteModel::default();
         for (pattern, layer) in &self.sites {
@@ -393,7 +395,7 @@ impl SimSpec {
         model
     }
 
-    /// Puts together what the tables say of an RSE.
+    /// Merges the tables of an RSE.
     pub fn rse(&self, name: &RseName) -> RseModel {
         let mut model = RseModel::default();
         for (pattern, layer) in &self.rses {
@@ -404,7 +406,7 @@ impl SimSpec {
         model
     }
 
-    /// Puts together what the tables say of a link.
+    /// Merges the tables of a link.
     pub fn link(&self, link: &Link) -> LinkModel {
         let mut model = LinkModel::default();
         for (pattern, layer) in &self.links {
@@ -415,7 +417,7 @@ impl SimSpec {
         model
     }
 
-    /// The shared pieces of the network, then those of groups that have a capacity.
+    /// The shared pieces of the network, followed by groups with a capacity.
     pub fn all_segments(&self) -> impl Iterator<Item = &Segment> {
         let of_groups = self.groups.iter().filter_map(|group| group.segment.as_ref());
         self.segments.iter().chain(of_groups)

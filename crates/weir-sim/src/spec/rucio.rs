@@ -163,7 +163,7 @@ pub(crate) const RUCIO: Table = Table {
     ],
 };
 
-/// Who keeps the books of rules.
+/// The catalogue that keeps the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum CatalogKind {
     /// Weir's catalogue.
@@ -201,8 +201,8 @@ impl std::fmt::Display for CatalogKind {
     }
 }
 
-/// How the model of Rucio's daemons is set up. Numbers without a word on them are the defaults of Rucio 41.5.1's command lines; times for a file are
-/// those that `weir-bench catalog --only "the daemons of Rucio"` measured (docs/benchmarks.md).
+/// Configuration of the model of Rucio's daemons. Numbers without a remark are the defaults of Rucio 41.5.1's command
+/// lines. Times for a file were measured by `weir-bench catalog --only "the daemons of Rucio"` (docs/benchmarks.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RucioModel {
     /// How often rules are made (`dc_inject`: 900 s).

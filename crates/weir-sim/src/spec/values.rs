@@ -135,7 +135,7 @@ pub(super) fn check_tick(time: &Duration) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Notes a key that must be there; its value is read by whoever checks it.
+/// Reports a missing key; its value is checked elsewhere.
 pub(super) fn required(entry: &Section<'_>, key: &str) {
     if !entry.has(key) {
         entry.miss(key, format!("add {key}"));

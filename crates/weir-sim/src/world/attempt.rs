@@ -43,7 +43,7 @@ enum Fate {
     Refused(ErrorClass, Party),
     /// Fails after so many bytes.
     Breaks(ErrorClass, Party, u64),
-    /// Stands still after so many bytes, until somebody loses patience.
+    /// Stalls after so many bytes, until a timeout ends it.
     Stalls(u64),
     /// Fails after all bytes.
     Corrupt(ErrorClass, Party),
@@ -345,7 +345,7 @@ impl World {
         self.end(key, Outcome::Stopped { bytes_moved }, self.now);
     }
 
-    /// Ends an attempt: what it held is free, and its core hears of it.
+    /// Ends an attempt: frees its resources, and informs its core.
     fn end(&mut self, key: Key, outcome: Outcome, at: Timestamp) {
         self.interrupt_flow(key);
         let Some(attempt) = self.attempts.remove(key) else {
@@ -365,7 +365,7 @@ impl World {
         self.tell(attempt.seat, attempt.op, WorldEvent::Ended(outcome));
     }
 
-    /// Takes a flow that is not over out of the network, and counts what it has moved.
+    /// Takes an unfinished flow out of the network, and counts the bytes that it has moved.
     fn interrupt_flow(&mut self, key: Key) {
         let Some(attempt) = self.attempts.get_mut(key) else {
             return;
@@ -386,7 +386,7 @@ impl World {
         self.checks.moved(&self.scene, link, moved.0);
     }
 
-    /// Gives back every place it holds; those who waited for them go on.
+    /// Releases every slot that it holds; waiting attempts go on.
     fn release(&mut self, key: Key, attempt: &Attempt) {
         let link = &self.scene.links[attempt.link as usize];
         let storages = [link.source, link.destination];
@@ -439,7 +439,7 @@ fn fate_of(class: ErrorClass, party: Party, random: &mut ChaCha8Rng, size: u64) 
     }
 }
 
-/// What the place that knows the cause thinks of trying again, as the real executor does.
+/// The retry advice of a failure, as the real executor gives it.
 fn retry_of(class: ErrorClass) -> Retry {
     match class {
         ErrorClass::NotFound | ErrorClass::Permission | ErrorClass::Exists | ErrorClass::ReadOnly => Retry::Never,

@@ -1,4 +1,4 @@
-//! The catalogue of a run: carries out what it orders, and tells it what happens.
+//! The catalogue of a run: carries out its orders, and passes events to it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::terms;
 /// The catalogue between the injectors and the transfer service.
 pub(super) struct Chain {
     catalog: Catalog,
-    /// Of each workload that makes rules, what its jobs say.
+    /// The terms of the jobs of each workload that makes rules.
     jobs: BTreeMap<usize, (Terms, u32)>,
     /// Times in which the transfer service does not answer: those in which its store is frozen.
     away: Vec<Interval>,
@@ -67,7 +67,7 @@ impl Chain {
         self.turn(world);
     }
 
-    /// Does what is due, and foresees what will be.
+    /// Runs the tasks that are due, and schedules the next ones.
     pub(super) fn turn(&mut self, world: &mut World) {
         let away = &self.away;
         self.catalog.turn(

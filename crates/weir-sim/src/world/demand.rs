@@ -1,4 +1,4 @@
-//! The plan's demand: injectors that hold rates, steps one after the other, and the books of what became of it.
+//! The plan's demand: injectors that hold rates, steps one after the other, and the accounting of their transfers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::policies::ends;
 use crate::spec::{CatalogKind, SimPlan};
 use crate::terms;
 
-/// Files in one job: what a data challenge submits together.
+/// Files in one job: the job size of a data challenge.
 const JOB_FILES: usize = 1_000;
 
 /// Pause between two samples where the length of the run is not known beforehand.
@@ -40,11 +40,11 @@ struct Injector {
     activity: u32,
     /// Of each link, the files that its source holds, if rules need one for each copy.
     source_files: Option<Vec<u64>>,
-    /// Whether it injects what is asked, whatever became of what it injected before.
+    /// Whether it injects the asked bytes whatever became of earlier ones.
     is_open_loop: bool,
 }
 
-/// What is known of one link of a workload.
+/// Observations of one link of a workload.
 #[derive(Debug, Clone, Default)]
 struct Tally {
     delivered: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Traffic<'s> {
     chain: Option<Chain>,
     measurement: Measurement,
     injected: u64,
-    /// Those of them that rules ask for.
+    /// The part of them that rules ask for.
     n_ruled: u64,
     pub(crate) given_up: u64,
     ledger: &'s mut dyn FnMut(&LedgerRow),
@@ -151,7 +151,7 @@ impl<'s> Traffic<'s> {
         traffic
     }
 
-    /// Knows, once every step has ended, when injection is over and what has not ended by then is withdrawn.
+    /// Determines, once every step has ended, when injection is over and unfinished transfers are withdrawn.
     fn close(&mut self, world: &mut World) {
         if self.over.is_some() || !self.steppers.iter().all(Stepper::is_done) {
             return;
@@ -166,7 +166,7 @@ impl<'s> Traffic<'s> {
         }
     }
 
-    /// When injection is over, as far as that is known, and how long what is under way may take then.
+    /// When injection is over, if that is known, and the time that transfers under way may take then.
     pub(crate) fn over(&self) -> Option<(Timestamp, Duration)> {
         self.over.map(|over| (over, self.drain))
     }
@@ -176,7 +176,7 @@ impl<'s> Traffic<'s> {
         self.injected + self.steppers.iter().map(Stepper::injected).sum::<u64>()
     }
 
-    /// Transfers that were submitted: those of rules when and as often as the catalogue submitted them.
+    /// Submitted transfers: those of rules count each time that the catalogue submits them.
     pub(crate) fn submitted(&self) -> u64 {
         let by_rules = self.chain.as_ref().map_or(0, Chain::n_submitted);
         self.injected() - self.n_ruled + by_rules
@@ -219,8 +219,8 @@ impl<'s> Traffic<'s> {
         self.measurement.add(&row.transfer(scene, cell));
     }
 
-    /// Mean use of what leads into and out of each storage element, and of the slots of each link, while something was asked
-    /// of it in the hold.
+    /// Mean use of the resources into and out of each storage element, and of the slots of each link, over the time in
+    /// the hold with an asked rate.
     pub(crate) fn mean_usage(&self) -> (Vec<Usage>, Vec<f64>) {
         self.usage.means()
     }
@@ -278,7 +278,7 @@ fn in_cycles(plan: &SimPlan) -> Option<SimPlan> {
     Some(plan)
 }
 
-/// Who injects for many links in one go reaches each of them at a time of its own: the comb of a link has its own phase.
+/// An injector of many links reaches each of them at its own time: the comb of a link has its own phase.
 fn tallies(plan: &SimPlan, world: &World) -> Vec<Tally> {
     let tally = |ask: &crate::scene::Ask| {
         let link = &world.scene().links[ask.link].link;
@@ -404,7 +404,7 @@ impl Demand for Traffic<'_> {
         }
     }
 
-    /// Tells what is asked of each link from now on: the sum over the workloads that ask now.
+    /// Publishes the rate asked of each link from now on: the sum over the workloads that ask now.
     fn targets(&mut self, world: &mut World) {
         let (now, scene) = (world.now.since(Timestamp(0)), world.scene());
         let mut rates = vec![BitRate::ZERO; scene.links.len()];

@@ -1,4 +1,4 @@
-//! What will happen, in total order: by time, then in the order in which it was foreseen.
+//! Future events in total order: by time, then in the order in which they were scheduled.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use weir_units::Timestamp;
 
 use crate::slab::Key;
 
-/// What is foreseen.
+/// A future event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// An attempt is prepared: bytes may move.
@@ -24,7 +24,7 @@ pub(crate) enum Event {
     Wake(u32),
     /// A workload may inject.
     Inject(u32),
-    /// What was injected on a link of a workload is submitted.
+    /// The injections on a link of a workload are submitted.
     Submit(u32),
     /// The catalogue has something to do.
     Catalog,
@@ -34,15 +34,15 @@ pub(crate) enum Event {
     Change(u32, u32),
     /// A storage element stops or goes on moving bytes.
     Outage(u32, bool),
-    /// What stood still since an outage began fails now; its number.
+    /// Transfers that stalled when an outage began fail now; the number of the outage.
     OutageLasts(u32, u32),
     /// A link's transfer reports how far it is.
     Marker(u32),
-    /// What is asked of links changes.
+    /// The asked rates of links change.
     Targets,
     /// Counts are sampled.
     Sample,
-    /// The run withdraws what has not ended.
+    /// The run withdraws unfinished transfers.
     Withdraw,
 }
 

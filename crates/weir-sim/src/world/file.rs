@@ -1,4 +1,4 @@
-//! Files on their way, and what became of them.
+//! Files under way, and their ends.
 
 use weir_sched::Settled;
 use weir_units::Timestamp;
@@ -14,7 +14,7 @@ pub(crate) struct File {
     pub(crate) id: TransferId,
     /// Index of the link of a workload.
     pub(crate) ask: u32,
-    /// Which core has it.
+    /// Index of the core that schedules it.
     pub(crate) seat: u32,
     pub(crate) size: u64,
     pub(crate) mode: CopyMode,
@@ -85,7 +85,7 @@ impl Files {
 }
 
 impl File {
-    /// Says what is wrong with an order, if anything.
+    /// Checks an order, and describes its error if there is one.
     pub(crate) fn order(op: OpId, seat: u32, file: Option<&Self>) -> Option<String> {
         let Some(file) = file else {
             return Some(format!("{op} moves a file that nobody submitted, or that has ended"));
@@ -99,7 +99,7 @@ impl File {
         (file.seat != seat).then(|| format!("{op} moves a file of another scheduler"))
     }
 
-    /// What is remembered of it once it has ended.
+    /// Its row, once it has ended.
     pub(crate) fn row(self, state: Settled) -> Row {
         let (state, failure) = match (state, self.late) {
             (Settled::Cancelled, Some(late)) => (Settled::Failed, Some(late)),

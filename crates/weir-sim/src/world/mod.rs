@@ -1,9 +1,9 @@
-//! The world: virtual time, and everything that cores order and are told.
+//! The world: virtual time, the execution of orders, and the inputs of cores.
 //!
-//! One heap holds what is foreseen, in total order (time, sequence); the network says when its flows end. The loop goes
-//! from one moment to the next: flows that ended, what was foreseen, then each core with inputs or a wake that is due,
-//! until none has anything more to say at that moment. With a [tick](crate::scene::Scene::tick) moments are whole multiples
-//! of it: everything within a tick is taken together at its end, with its own time for the books.
+//! One heap holds the future events, in total order (time, sequence); the network computes the ends of its flows. The
+//! loop goes from one moment to the next: ended flows, due events, then each core with inputs or a due wake-up, until
+//! none has more effects at that moment. With a [tick](crate::scene::Scene::tick) moments are whole multiples of it:
+//! all events within a tick are handled together at its end; records keep their own times.
 
 mod attempt;
 mod chain;
@@ -69,7 +69,7 @@ pub struct World {
     /// One stream of randomness per link.
     random: Vec<ChaCha8Rng>,
     checks: Checks,
-    /// Transfers that ended since somebody looked.
+    /// Transfers that ended since the last look.
     rows: Vec<Row>,
     /// Pause between two markers of a link; zero for none.
     marker_interval: Duration,
@@ -126,7 +126,7 @@ impl World {
         world
     }
 
-    /// Puts what is known beforehand into the heap.
+    /// Schedules the events that are known beforehand.
     fn foresee(&mut self) {
         for wire in self.wires.restless() {
             self.events
@@ -156,7 +156,7 @@ impl World {
         &self.scene
     }
 
-    /// What watched from outside.
+    /// The checks of invariants.
     pub fn checks(&self) -> &Checks {
         &self.checks
     }
@@ -339,7 +339,7 @@ impl World {
         }
     }
 
-    /// Bytes are to move at a storage element: in an outage somebody will lose patience.
+    /// A transfer begins at a storage element: in an outage it will time out.
     fn foresee_stall(&mut self, storage: usize) {
         if let Some(number) = self.doors[storage].lasting() {
             let patience = self.now + self.scene.common.stall_timeout;
@@ -347,7 +347,7 @@ impl World {
         }
     }
 
-    /// Fails what has stood still for too long at a storage element that does not move bytes.
+    /// Fails transfers that have stalled for too long at a storage element without data flow.
     fn outage_lasts(&mut self, storage: usize, number: u32) {
         if self.doors[storage].lasting() != Some(number) {
             return;
@@ -377,7 +377,7 @@ impl World {
         self.commit(seat);
     }
 
-    /// Begins a commit if there is something to commit. What takes less than a tick is complete in this one.
+    /// Begins a commit if there are records. A commit shorter than a tick is complete in this one.
     fn commit(&mut self, seat: u32) {
         let place = &mut self.seats[seat as usize];
         let Some(at) = place.store.begin(&self.scene.store, self.now) else {
@@ -534,15 +534,15 @@ impl World {
         self.watch(link, key);
     }
 
-    /// What a wire carries now: a site's connection (`"SITE in"`, `"SITE out"`), a segment by its name, or a link with a
-    /// capacity of its own (`"A→B"`). `None` if there is no such wire.
+    /// The current rate on a wire: a site's connection (`"SITE in"`, `"SITE out"`), a segment by its name, or a link
+    /// with a capacity of its own (`"A→B"`). `None` if there is no such wire.
     pub fn carried(&mut self, wire: &str) -> Option<BitRate> {
         let mut meters = self.wires.meters(self.now, self.scene.tick);
         let (_, resource, _) = meters.find(|(name, ..)| *name == wire)?;
         Some(BitRate::from(self.network.used(resource)))
     }
 
-    /// Compares what each wire carries with what it can.
+    /// Compares the rate of each wire with its capacity.
     fn check_capacities(&mut self) {
         let meters: Vec<_> = self
             .wires
@@ -556,25 +556,25 @@ impl World {
     }
 }
 
-/// Who brings files into the world, and hears of their ends.
+/// The source of files in the world, which is informed of their ends.
 pub trait Demand {
-    /// A workload may inject what is due.
+    /// A workload may inject the files that are due.
     fn inject(&mut self, world: &mut World, workload: usize);
-    /// What was injected on a link of a workload is submitted.
+    /// The injections on a link of a workload are submitted.
     fn submit(&mut self, world: &mut World, ask: usize);
     /// A transfer has ended.
     fn settled(&mut self, world: &mut World, row: &Row);
     /// The catalogue has something to do.
     fn catalog(&mut self, world: &mut World);
-    /// What is asked of links changes.
+    /// The asked rates of links change.
     fn targets(&mut self, world: &mut World);
     /// Counts are sampled.
     fn sample(&mut self, world: &mut World);
-    /// What has not ended is withdrawn.
+    /// Unfinished transfers are withdrawn.
     fn withdraw(&mut self, world: &mut World);
 }
 
-/// Nobody: files come from whoever holds the world.
+/// No demand: files come from the owner of the world.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoDemand;
 

@@ -1,24 +1,24 @@
-//! What the simulation works at, for somebody outside who samples it.
+//! The current activity of the simulation, for an observer in another thread.
 //!
-//! Written and never read by the simulation, so that it changes nothing in a run. An instrument in another thread looks now
-//! and then, and so learns what takes how much of the time, at the cost of a store for each change.
+//! The simulation writes it and never reads it, so it changes nothing in a run. An observer samples it now and then,
+//! and so measures the share of time of each part, at the cost of a store for each change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use weir_units::Timestamp;
 
-/// What takes time in a simulation.
+/// A part of the simulation that takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Part {
-    /// Everything else: demand, storage, the life of attempts, what watches.
+    /// Everything else: demand, storage, attempts, checks.
     World,
-    /// The core: what starts when.
+    /// The core: decisions about starts.
     Scheduling,
     /// Flows and their rates.
     Network,
-    /// The books of transfers that ended, and whoever writes them down.
+    /// The records of ended transfers, and their writers.
     Rows,
 }
 
@@ -27,7 +27,7 @@ impl Part {
     pub const ALL: [Part; 4] = [Part::World, Part::Scheduling, Part::Network, Part::Rows];
 }
 
-/// Shows what a simulation works at and how far it is; clones show the same.
+/// Publishes the activity and the progress of a simulation; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Probe(Arc<Shown>);
 
@@ -39,7 +39,7 @@ struct Shown {
 }
 
 impl Probe {
-    /// What the simulation works at now.
+    /// The current activity of the simulation.
     pub fn part(&self) -> Part {
         Part::ALL[usize::from(self.0.part.load(Ordering::Relaxed)) % Part::ALL.len()]
     }

@@ -16,9 +16,9 @@ use crate::policies::Policy;
 use crate::scene::Scene;
 use crate::spec::SimPlan;
 
-/// Longest time after the drain, and after the store's last freeze, in which what was withdrawn may end.
+/// Longest time after the drain, and after the store's last freeze, in which withdrawn transfers may end.
 const LAST_ENDS: Duration = Duration::from_secs(86_400);
-/// Who listens to a run.
+/// Receivers of a run's rows.
 pub struct Listeners<'s> {
     /// Hears of every transfer that ends, in the order of ends.
     pub rows: &'s mut dyn FnMut(&Scene, &Row),
@@ -28,14 +28,14 @@ pub struct Listeners<'s> {
     pub ledger: &'s mut dyn FnMut(&LedgerRow),
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The run, measured.
     pub measured: Measured,
     /// The scene it played in.
     pub scene: Scene,
-    /// What watched from outside.
+    /// The checks of invariants.
     pub checks: Checks,
     /// The account of deletions; `None` if none was due.
     pub deletions: Option<DeletionReport>,
@@ -45,7 +45,7 @@ pub struct Outcome {
     pub given_up: u64,
     /// When the last transfer ended.
     pub ended: Timestamp,
-    /// Mean use of what leads into and out of each storage element, while something was asked of it in the hold.
+    /// Mean use of the resources into and out of each storage element, over the time in the hold with an asked rate.
     pub usage: Vec<Usage>,
     /// Mean share of each link's slots that were taken, likewise.
     pub link_usage: Vec<f64>,
@@ -56,7 +56,7 @@ pub fn run(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_>) -> Out
     run_observed(plan, policy, listeners, &Probe::default())
 }
 
-/// The same, and shows what it works at.
+/// As [`run`], and publishes its activity to `probe`.
 pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_>, probe: &Probe) -> Outcome {
     let scene = Scene::new(plan);
     let core = policy.core(plan, &scene);

@@ -33,8 +33,8 @@ impl Seat {
     }
 }
 
-/// A store that commits in groups. What is in the records does not matter here: they are never read back, since no
-/// core of a simulation loses its memory.
+/// A store that commits in groups. The content of records does not matter here: they are never read back, since no core
+/// of a simulation loses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     issued: Seq,

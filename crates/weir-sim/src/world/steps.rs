@@ -69,7 +69,7 @@ impl Stepper {
         self.injected
     }
 
-    /// Submits what may start now, and gives up what takes too long.
+    /// Submits the transfers that may start now, and gives up steps that take too long.
     pub(super) fn turn(&mut self, world: &mut World) {
         let begun = self.core.next_due();
         let mut injections = Vec::new();
@@ -84,7 +84,7 @@ impl Stepper {
         for batch in injections.chunk_by(|one, other| one.cell == other.cell) {
             self.submit(world, batch);
         }
-        // One event foresees the end of each step's time; that of a step which ended before finds nothing late.
+        // One event marks the end of each step's time; the event of a step that ended before has no effect.
         if let Some(due) = self.core.next_due().filter(|due| Some(*due) != begun) {
             world.events.add(due, Event::Inject(self.workload() as u32));
         }
@@ -113,7 +113,7 @@ impl Stepper {
         }
     }
 
-    /// Takes the cell of one that has ended.
+    /// Removes and returns the cell of an ended transfer.
     pub(super) fn take_cell(&mut self, id: TransferId) -> Option<usize> {
         self.under_way.remove(&id)
     }

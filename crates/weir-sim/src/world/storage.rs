@@ -1,4 +1,4 @@
-//! A storage element in motion: connections, servers, and capacities that depend on what happens.
+//! A running storage element: connections, servers, and capacities that change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::scene::Storage;
 use crate::slab::Key;
 use crate::spec::CurvePoint;
 
-/// What stands for "no limit" where a number is needed: 1 Eb/s.
+/// Value of "no limit" where a number is needed: 1 Eb/s.
 pub(crate) const UNLIMITED: BitRate = BitRate(1_000_000_000_000_000_000);
 /// A capacity that moved by less than one part in this many is left as it is, so that the network is not solved for nothing.
 const FINE: u64 = 128;
 
-/// Which way bytes go at one end of a transfer.
+/// The direction of bytes at one end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
     /// Out of the storage.
@@ -190,7 +190,7 @@ impl Doors {
         self.flows[Way::Write as usize]
     }
 
-    /// Begins or ends an outage; gives the number of the one that began.
+    /// Begins or ends an outage; returns the number of a new one.
     pub(crate) fn outage(&mut self, begins: bool) -> Option<u32> {
         self.stale = true;
         if begins {
@@ -206,7 +206,7 @@ impl Doors {
         (self.outages.0 > 0).then_some(self.outages.1)
     }
 
-    /// Tells the network what the storage can do now, if that has changed.
+    /// Updates the storage's capacities in the network, if they have changed.
     pub(crate) fn show(&mut self, storage: &Storage, network: &mut Network, now: Timestamp) {
         if !std::mem::take(&mut self.stale) {
             return;
@@ -224,7 +224,7 @@ impl Doors {
         }
     }
 
-    /// What it can read, write, and do in all.
+    /// Its capacities: read, write, and total.
     pub(crate) fn capacities(&self, storage: &Storage) -> [BitRate; 3] {
         if self.outages.0 > 0 {
             return [BitRate::ZERO, BitRate::ZERO, storage.model.disk.unwrap_or(UNLIMITED)];
@@ -239,14 +239,14 @@ impl Doors {
     }
 }
 
-/// What so many transfers get in all: straight lines between the points.
+/// The total rate of so many transfers: linear between the points.
 pub(crate) fn curve(most: Option<BitRate>, points: Option<&[CurvePoint]>, active: u32) -> BitRate {
     let most = most.unwrap_or(UNLIMITED);
     let points = points.unwrap_or_default();
     let above = points.iter().position(|point| active <= point.active);
     match (above, points) {
         (_, []) => most,
-        // Before the first point the storage is not what holds transfers back: their own rates are.
+        // Before the first point the storage is not the bottleneck: the transfers' own rates are.
         (Some(0), [first, ..]) => most.min(first.rate),
         (Some(at), _) => most.min(between(points[at - 1], points[at], active)),
         (None, [.., last]) => most.min(last.rate),
@@ -259,7 +259,7 @@ fn between(low: CurvePoint, high: CurvePoint, active: u32) -> BitRate {
     BitRate((from + (to - from) * step / span) as u64)
 }
 
-/// What a disk does for reads and writes together: it loses most when there are as many of one as of the other.
+/// Total rate of a disk for reads and writes together: it loses most when their numbers are equal.
 pub(crate) fn mixed(disk: Option<BitRate>, loss: f64, reads: u32, writes: u32) -> BitRate {
     let disk = disk.unwrap_or(UNLIMITED);
     let (fewer, all) = (reads.min(writes), reads + writes);

@@ -1,4 +1,4 @@
-//! How much of what leads into and out of storage elements is in use, on average.
+//! Mean use of the resources into and out of storage elements.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use super::World;
 use crate::network::ResourceId;
 use crate::scene::Scene;
 
-/// How much of what leads into and out of a storage element is in use, as shares.
+/// Used shares of the resources into and out of a storage element.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Of its site's wide-area link, inwards.
     pub wide: f64,
     /// Of its slots, inwards.
     pub slots: f64,
-    /// Of what it shares with others, inwards: the fullest.
+    /// Of shared resources, inwards: the fullest.
     pub shared: f64,
     /// Of its site's wide-area link or of its slots, outwards: the fuller one.
     pub outward: f64,
 }
 
 impl Usage {
-    /// Its parts, each changed with that of another.
+    /// Combines each part with that of another value.
     fn with(self, other: Self, change: impl Fn(f64, f64) -> f64) -> Self {
         Self {
             wide: change(self.wide, other.wide),
@@ -33,7 +33,7 @@ impl Usage {
     }
 }
 
-/// Sums of samples and their numbers: a sample counts for those of whom something is asked at its moment.
+/// Sums of samples and their numbers: a sample counts for storage elements and links with an asked rate at its moment.
 #[derive(Debug)]
 pub(super) struct UsageBook {
     storages: Vec<(Usage, u32)>,
@@ -85,7 +85,7 @@ impl UsageBook {
 }
 
 impl World {
-    /// How much of what leads into each storage element is in use now.
+    /// The current use of the resources into each storage element.
     pub(super) fn usage(&mut self) -> Vec<Usage> {
         let mut usage = Vec::with_capacity(self.doors.len());
         for at in 0..self.scene.storages.len() {

@@ -15,7 +15,7 @@ struct Wire {
     resource: ResourceId,
     capacity: BitRate,
     background: Background,
-    /// When its capacity last changed, and what it was before.
+    /// When its capacity last changed, and the capacity before.
     before: (Timestamp, BitRate),
 }
 
@@ -107,12 +107,12 @@ impl Wires {
         path.extend(self.links[link]);
     }
 
-    /// What a streamed copy crosses beside its link.
+    /// Adds the resources that a streamed copy crosses beside its link.
     pub(crate) fn through_service(&self, path: &mut Vec<ResourceId>) {
         path.extend(self.service);
     }
 
-    /// Those with traffic that is not ours and that moves.
+    /// The wires with changing foreign traffic.
     pub(crate) fn restless(&self) -> impl Iterator<Item = u32> {
         let moving = self.all.iter().zip(0..).filter(|(wire, _)| wire.background.moves());
         moving.map(|(_, at)| at)
@@ -136,12 +136,12 @@ impl Wires {
         }
     }
 
-    /// What brings bytes into a site and out of it, and what it can carry.
+    /// A site's inward and outward connections, with their capacities.
     pub(crate) fn of_site(&self, site: usize) -> [Option<(ResourceId, BitRate)>; 2] {
         self.sites[site].map(|wire| self.carries(wire?))
     }
 
-    /// A segment, and what it can carry.
+    /// A segment, with its capacity.
     pub(crate) fn segment(&self, segment: usize) -> Option<(ResourceId, BitRate)> {
         self.carries(self.segments[segment])
     }
@@ -151,8 +151,8 @@ impl Wires {
         Some((resource, wire.capacity))
     }
 
-    /// Name, resource and whole capacity of each: the larger one for a while after a change, since rates follow within the
-    /// tick after that of the change.
+    /// Name, resource and whole capacity of each: after a change the larger one for a while, since rates follow within
+    /// the next tick.
     pub(crate) fn meters(&self, now: Timestamp, tick: Duration) -> impl Iterator<Item = (&str, ResourceId, BitRate)> {
         let most = move |wire: &Wire| match wire.before {
             (changed, before) if now < changed + 2 * tick => wire.capacity.max(before),
@@ -165,7 +165,7 @@ impl Wires {
 }
 
 impl Wire {
-    /// What is left for us.
+    /// The capacity left to the run.
     fn left(&mut self) -> BitRate {
         self.background.left(self.capacity)
     }

@@ -48,7 +48,7 @@ pub(super) struct Poller {
 pub(super) struct Finisher {
     /// Requests that have ended.
     waiting: VecDeque<FileKey>,
-    /// Those of its transaction.
+    /// The files of its transaction.
     chunk: Vec<FileKey>,
 }
 
@@ -115,7 +115,7 @@ impl Rucio {
             submitter.found_little = false;
             return desk.agenda.add(at + self.model.submitter_sleep, Task::Submit(thread));
         };
-        // Whoever holds the rule's rows is waited for.
+        // The transaction waits for the holder of the rule's rows.
         let free = desk.books.rules.get(*rule).map_or(at, |rule| rule.free_at(at));
         if free > at {
             return desk.agenda.add(free, Task::Submit(thread));
@@ -127,7 +127,7 @@ impl Rucio {
         let done = if submitter.job.is_empty() {
             marked
         } else {
-            // Calls have no time limit (`submit_timeout`): what is away is waited for.
+            // Calls have no time limit (`submit_timeout`): a call to an absent service waits until it is back.
             around.answers(marked) + self.model.service_latency
         };
         desk.agenda.add(done, Task::Submit(thread));
@@ -151,7 +151,7 @@ impl Rucio {
         desk.orders.push(Order::Submit { ask, files, wants });
     }
 
-    /// A thread of the submitter takes the oldest requests, and puts those of one rule together.
+    /// A thread of the submitter takes the oldest requests, and groups them by rule.
     fn fetch(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
         let bulk = self.model.submitter_bulk as usize;
         let mut groups: BTreeMap<Key, Vec<FileKey>> = BTreeMap::new();
@@ -179,7 +179,7 @@ impl Rucio {
         }
     }
 
-    /// A thread of the poller: what it found is written down, and it asks again.
+    /// A thread of the poller records its results, and polls again.
     pub(super) fn poll(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
         let mut found = std::mem::take(&mut self.pollers[thread as usize].found);
         for key in found.drain(..) {
@@ -204,7 +204,7 @@ impl Rucio {
             n_asked += 1;
             match rule.files[key.at as usize].state {
                 State::Ended => {
-                    // Each that has ended is a statement, which waits for whoever holds the rule's rows.
+                    // Each ended request is a statement, which waits for the holder of the rule's rows.
                     done = rule.free_at(done) + self.model.poll_per_file;
                     found.push(key);
                 }

@@ -15,7 +15,7 @@ use crate::slab::Key;
 
 /// Rules of one pass of the cleaner (`judge/cleaner.py`).
 const RULES: usize = 200;
-/// A rule whose rows somebody else holds is left alone for a time between these two.
+/// Bounds of the time for which a rule is skipped while another daemon holds its rows.
 const PARK: [u64; 2] = [600, 2_400];
 /// Rules of one pass of the repairer.
 const REPAIRS: usize = 100;
@@ -39,7 +39,7 @@ impl Cleaner {
         self.ends.entry(ends).or_default().push(rule);
     }
 
-    /// The rule that ended first; those that were left alone for long enough are among them again.
+    /// The rule that ended first, including skipped ones whose time is over.
     fn next(&mut self, at: Timestamp) -> Option<Key> {
         while let Some(entry) = self.parked.first_entry().filter(|entry| *entry.key() <= at) {
             let rules = entry.remove();

@@ -1,19 +1,20 @@
 //! A model of Rucio's daemons, made after the source of Rucio 41.5.1: Rucio itself does not run.
 //!
-//! | daemon | what the model keeps of it |
+//! | daemon | modelled behaviour |
 //! |---|---|
 //! | injector and judge (`add_rule`) | locks and requests of a rule are one transaction, in the process that asks |
 //! | throttler | lets requests out into a destination while less than 80 % of its limit are |
 //! | submitter | takes the oldest requests, groups them by rule, and submits one job after the other |
-//! | poller | asks for the requests that were not asked for longest, and writes each down that has ended |
+//! | poller | polls the requests that were polled longest ago, and records each that has ended |
 //! | finisher | makes locks OK in transactions of 100 files, or requests files again at once, four times in all |
 //! | cleaner | deletes a rule that has ended in one transaction, in which it has each transfer cancelled by a call |
 //! | repairer | requests the files of stuck rules again after 1,800 s |
 //! | reaper | threads go through the RSEs in an order drawn anew, and delete a chunk of copies at each, one after the other |
 //!
-//! The cleaner's transaction holds the rows of its rule: whoever needs one of them waits until it ends. The cleaner itself does not wait: a rule
-//! of which the finisher holds rows is left alone for 10 to 40 minutes. Daemons divide rules among their threads by number, as Rucio does by hash.
-//! A chunk that a reaper has not deleted within the window is given to the next thread that comes by, which deletes it again (issue 6512).
+//! The cleaner's transaction holds the rows of its rule: other daemons wait for it. The cleaner itself does not wait:
+//! it skips a rule for 10 to 40 minutes while the finisher holds rows of it. Daemons divide rules among their threads
+//! by number, as Rucio does by hash. A chunk that a reaper has not deleted within the window is given to the next
+//! thread that comes by, which deletes it again (issue 6512).
 
 mod conveyor;
 mod judge;
@@ -106,7 +107,7 @@ impl Daemons for Rucio {
     }
 
     fn ended(&mut self, _at: Timestamp, _file: FileKey, _desk: &mut Desk) {
-        // Nobody tells: the poller asks.
+        // Ends are not reported to it: the poller asks.
     }
 
     fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>) {

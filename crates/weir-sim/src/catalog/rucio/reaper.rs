@@ -18,10 +18,10 @@ const PAUSE: Duration = Duration::from_secs(120);
 /// The copies at a storage element whose rules are gone.
 #[derive(Debug, Default)]
 pub(super) struct Storage {
-    /// Those that are there, by number.
+    /// Existing copies, by number.
     copies: NumberMap<u64, Copy>,
     n_copies: u64,
-    /// Those that no thread has taken.
+    /// Copies that no thread has taken.
     free: VecDeque<u64>,
     /// Chunks that threads have taken, and when.
     taken: VecDeque<(Timestamp, Vec<u64>)>,
@@ -39,7 +39,7 @@ impl Storage {
         }
     }
 
-    /// Marks a chunk: first what another thread took so long ago that it counts as lost.
+    /// Marks a chunk: first copies that another thread took so long ago that they count as lost.
     fn mark(&mut self, at: Timestamp, most: usize, window: Duration) -> Vec<u64> {
         let mut chunk = Vec::new();
         while chunk.len() < most
@@ -67,7 +67,7 @@ impl Storage {
 pub(super) struct Reaper {
     /// Storage elements that are left in this pass.
     left: Vec<usize>,
-    /// Where it works, and at what.
+    /// The storage element where it works, and its chunk.
     at: Option<usize>,
     chunk: Vec<u64>,
     begun: Timestamp,
@@ -104,7 +104,7 @@ impl Rucio {
         self.pass(at, thread, desk);
     }
 
-    /// What a thread worked at is gone.
+    /// The chunk of a thread is deleted.
     fn reaped(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
         let reaper = &mut self.reapers[thread as usize];
         let Some(place) = reaper.at.take() else { return };
