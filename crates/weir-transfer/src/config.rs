@@ -1,4 +1,4 @@
-//! What an operator says about the service: one TOML file.
+//! The configuration of the service: one TOML file.
 
 mod admin;
 mod history;
@@ -61,32 +61,34 @@ pub struct TransferConfig {
     /// A scope without path that a token must carry to be let in, such as `fts`. Default: none.
     #[serde(default)]
     pub required_scope: Option<String>,
-    /// Whose tokens are taken.
+    /// Accepted token issuers.
     #[serde(default, rename = "issuer")]
     pub issuers: Vec<IssuerConfig>,
     /// How tokens are renewed.
     #[serde(default)]
     pub tokens: TokensConfig,
-    /// Who submits jobs with tokens of others: Rucio, DIRAC. Without an entry, only tokens of a job's submitter are renewed.
+    /// Brokers, which submit jobs with tokens of other users: Rucio, DIRAC. Without an entry, only tokens of a job's
+    /// submitter are renewed.
     #[serde(default, rename = "broker")]
     pub brokers: Vec<BrokerConfig>,
-    /// Certificates of clients. Default: nobody is asked for one.
+    /// Certificates of clients. Default: no client certificate is requested.
     #[serde(default)]
     pub x509: Option<X509Config>,
-    /// Whose jobs a user sees, changes and cancels. Default: those of the user's VO, as FTS3's role table has it. `"all"` is for users
-    /// with certificates; users with tokens have `"vo"` then.
+    /// The jobs that a user sees, changes and cancels. Default: those of the user's VO, as FTS3's role table has it.
+    /// `"all"` applies to users with certificates; users with tokens have `"vo"` then.
     #[serde(default = "of_vo")]
     pub user_level: Level,
-    /// Who may see and cancel everybody's jobs, and change the configuration.
+    /// Administrators: they see and cancel every job, and change the configuration.
     #[serde(default, rename = "admin")]
     pub admins: Vec<AdminConfig>,
-    /// Who may read `/.well-known/weir/metrics` without an administrator's token. Default: this host. Behind a reverse proxy on this host: `[]`.
+    /// Networks that may read `/.well-known/weir/metrics` without an administrator's token. Default: this host. Behind
+    /// a reverse proxy on this host: `[]`.
     #[serde(default = "weir_http::this_host")]
     pub metrics_allow: Vec<Network>,
     /// Whether storages may be spoken to without TLS. Tokens then travel in the clear: for tests.
     #[serde(default)]
     pub plain_http: bool,
-    /// What the service puts up with.
+    /// Limits of the service.
     #[serde(default)]
     pub limits: LimitsConfig,
     /// When a failed transfer is tried again.
@@ -95,10 +97,10 @@ pub struct TransferConfig {
     /// How copies are made.
     #[serde(default)]
     pub copy: CopyConfig,
-    /// Who is told of transfers. Default: nobody.
+    /// Receivers of messages about transfers. Default: none.
     #[serde(default)]
     pub events: Option<EventsConfig>,
-    /// What becomes of jobs that have ended.
+    /// Retention of ended jobs.
     #[serde(default)]
     pub history: HistoryConfig,
 }
@@ -107,7 +109,7 @@ fn of_vo() -> Level {
     Level::Vo
 }
 
-/// What the service puts up with.
+/// Limits of the service.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
@@ -119,7 +121,7 @@ pub struct LimitsConfig {
     pub outbound: u32,
     /// Files brought online at once per storage element.
     pub staging: u32,
-    /// Active transfers in all. Default: what the process may open in files, three for each.
+    /// Largest number of active transfers. Default: a third of the files that the process may open.
     pub active: Option<usize>,
     /// Links with a limit of their own: `"https://a > https://b" = 40`.
     pub links: BTreeMap<String, u32>,
@@ -403,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_deployed_file_shows_the_defaults() {
-        // An operator reads there what holds if nothing is said.
+        // The file shows an operator the defaults.
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/transfer.toml");
         let text = std::fs::read_to_string(path).unwrap();
         let shown = text.lines().map(|line| match line.strip_prefix('#') {

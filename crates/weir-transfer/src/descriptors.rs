@@ -10,7 +10,7 @@ const SPARE_MIN: usize = 8;
 /// More are of no use to one process: every one costs some 50 KiB.
 const COPIES_MAX: usize = 50_000;
 
-/// What the descriptors of a process are given to.
+/// The split of a process's file descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     /// Connections to storages, issuers and sinks at once.
@@ -22,14 +22,14 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// What this process may have, if so many clients may be connected to the door. Asks for as many as the system allows: most
-    /// systems begin with 1024.
+    /// The descriptors of this process, for so many connected clients at the door. Requests as many as the system
+    /// allows: most systems begin with 1024.
     pub(crate) fn of_this_process(clients: usize) -> Self {
         let limit = weir_http::raise_open_files().unwrap_or(1 << 20);
         Self::share(usize::try_from(limit).unwrap_or(usize::MAX), clients)
     }
 
-    /// Clients get what they are promised, but never more than a quarter.
+    /// Reserves descriptors for clients, at most a quarter of all.
     fn share(limit: usize, clients: usize) -> Self {
         let connections = limit
             .saturating_sub(KEPT)
@@ -39,7 +39,8 @@ impl Descriptors {
         Self {
             connections,
             attempts: (connections - spare).min(COPIES_MAX),
-            // The other half of the spare ones remains, whatever is streamed: nobody waits for a connection while holding one.
+            // The other half of the spare ones is for connections of their own: a streamed copy never waits for a
+            // connection while it holds one.
             relays: spare / 2,
         }
     }

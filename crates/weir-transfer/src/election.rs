@@ -27,7 +27,7 @@ pub(crate) async fn hold(service: Arc<Service>, membership: Arc<Membership>, sta
             service.driver.vacate();
             driver.shutdown().await;
             let store = membership.store.clone();
-            // Who leads by now is not harmed.
+            // A new leader is not affected.
             let _ = blocking(move || store.resign()).await;
             membership.end_scheduling();
         } else if stands {

@@ -1,4 +1,4 @@
-//! What the optimiser allowed, as it changed: sampled, kept in memory, lost at a restart.
+//! History of the optimiser's limits: sampled, kept in memory, lost at a restart.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,7 @@ use weir_service::time::Millis;
 
 use crate::driver::{Meter, Sizes};
 
-/// What part each look has in the mean throughput. FTS3's `EMAAlpha`.
+/// Weight of each sample in the mean throughput. FTS3's `EMAAlpha`.
 const EMA_ALPHA: f64 = 0.1;
 
 /// Steps that are kept: 50 for each of 400 links.
@@ -41,7 +41,7 @@ pub struct Step {
     pub sizes: Option<Sizes>,
     /// Per cent of recent attempts that did not fail for reasons of the path.
     pub success: f64,
-    /// What keeps the link at that, in words.
+    /// The cause of the limit, in words.
     pub rationale: String,
 }
 
@@ -63,7 +63,7 @@ impl Evolution {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at every link, and notes those that may run more or less than at the last look.
+    /// Samples every link, and records those whose limit changed since the last sample.
     pub fn sample(&self, core: &Scheduler, names: &Names, meter: &Meter, at: Millis) {
         let mut book = self.lock();
         for stats in core.links() {

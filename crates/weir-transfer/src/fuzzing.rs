@@ -1,11 +1,10 @@
-//! What every reader of this crate must survive, and hold to, for any input. Built for tests and for the targets of `fuzz/`
-//! only.
+//! Invariants of this crate's readers for any input. Built for tests and for the targets of `fuzz/` only.
 
 use std::path::Path;
 
 use crate::config::TransferConfig;
 
-/// A configuration: what cannot be used is said in lines that an operator can read.
+/// A configuration: errors are printed in lines that an operator can read.
 pub fn configs(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let path = Path::new("transfer.toml");

@@ -9,12 +9,12 @@
 //!                                 weir-executor ──▶ storages (HEAD, COPY, GET, PUT, DELETE)
 //! ```
 //!
-//! What a client was told is durable; what starts is durable before it starts. The core decides, the driver carries out, the
-//! executor speaks HTTP-TPC with storages. After a crash the store's rows bring the core back, and an attempt that was under
-//! way is taken up again: a destination that is whole is adopted, a leftover is removed.
+//! Every answer to a client is durable, and every start is durable before it happens. The core decides, the driver
+//! carries out, the executor speaks HTTP-TPC with storages. After a crash the core is restored from the store's rows,
+//! and an attempt that was under way is resumed: a complete destination is adopted, a partial one removed.
 //!
-//! Deliberately absent: decisions (which transfer starts, what is tried again when), which are in `weir-sched`; REST and who calls, which are
-//! in `weir-fts`; how bytes move, which is in `weir-executor`.
+//! Deliberately absent: decisions about starts and retries, which are in `weir-sched`; REST and authentication, which
+//! are in `weir-fts`; the movement of bytes, which is in `weir-executor`.
 
 pub mod cancel;
 pub mod config;

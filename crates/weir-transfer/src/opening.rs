@@ -1,4 +1,4 @@
-//! What a service needs before it opens its door, made from its configuration.
+//! The parts that a service needs before it opens its door, made from its configuration.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(crate) fn node(config: &TransferConfig, url: &str) -> Node {
     }
 }
 
-/// A store, and the same as one that other nodes may use.
+/// A store, and the same store as shared with other nodes.
 type Opened = (Arc<dyn Store>, Option<Arc<PostgresStore>>);
 
 pub(crate) async fn open(config: &TransferConfig) -> Result<Opened, StoreError> {
@@ -120,12 +120,12 @@ pub(crate) fn client(config: &TransferConfig) -> Result<Client, TlsError> {
     Client::new(client)
 }
 
-/// The client for what users ask for: it connects only where it may.
+/// The client for URLs of users: it connects only to allowed addresses.
 pub(crate) fn for_users(client: &Client, config: &TransferConfig) -> Client {
     client.within(AddressFilter::allowing(&config.copy.allow).refusing_own())
 }
 
-/// What the configuration says of issuers, for the renewal of tokens.
+/// The configuration of issuers, for the renewal of tokens.
 pub(crate) fn rules(config: &TransferConfig) -> Rules<'_> {
     Rules {
         issuers: &config.issuers,

@@ -1,4 +1,4 @@
-//! Connections to others: storages, and issuers of tokens. Whom their authorities have revoked is told nothing.
+//! Outbound connections to storages and token issuers. Peers with a revoked certificate are refused.
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
@@ -10,7 +10,7 @@ use crate::{
     opening::{StartError, client},
 };
 
-/// How the service connects to others, and whom it trusts, as files have it that change by themselves.
+/// The client's trust roots and revocation lists, reloaded when their files change.
 #[derive(Debug)]
 pub struct Outbound {
     /// For all of them.
@@ -34,19 +34,19 @@ impl Outbound {
         })
     }
 
-    /// Reads authorities and lists again, for the client and those made from it.
+    /// Reads authorities and revocation lists again, for this client and the ones derived from it.
     ///
     /// # Errors
-    /// They cannot be read; what was read before stays in force.
+    /// They cannot be read; the former ones stay in force.
     pub fn renew(&self) -> Result<(), String> {
         let read = self.revocations.refresh(SystemTime::now());
         read.map_err(|error| weir_auth::error_chain(&error))?;
-        // Connections made before are not used again, so that nobody stays who was revoked.
+        // Earlier connections are not reused, so that no revoked peer stays connected.
         let renewed = self.client.renew(&self.roots);
         renewed.map_err(|error| weir_auth::error_chain(&error))
     }
 
-    /// What [`Outbound::renew`] reads.
+    /// The files that [`Outbound::renew`] reads.
     pub fn files(config: &TransferConfig) -> Vec<PathBuf> {
         config.trust.files().into_iter().chain(directories(config)).collect()
     }

@@ -1,4 +1,4 @@
-//! What the parts of a running service share: store, driver, executor, settings; and how it begins to schedule.
+//! Shared parts of a running service: store, driver, executor, settings; and the start of scheduling.
 
 use std::{
     collections::HashSet,
@@ -31,7 +31,7 @@ use crate::{
 /// Answers a request that came in at a node that does not schedule: heading and body. The door does so.
 pub type AnswerNode = Box<dyn Fn(Asked) -> BoxFuture<'static, (String, Vec<u8>)> + Send + Sync>;
 
-/// What every request shares.
+/// The state that all requests share.
 pub struct Service {
     /// Where jobs live.
     pub store: Arc<dyn Store>,
@@ -43,21 +43,21 @@ pub struct Service {
     pub namespace: Namespace,
     /// As it was read at the start.
     pub config: TransferConfig,
-    /// Who is told of transfers.
+    /// The event writer.
     pub events: Events,
     /// Keeps tokens fresh.
     pub refresher: Arc<TokenRefresher>,
-    /// What administrators have set.
+    /// The settings of administrators.
     pub settings: Settings,
-    /// The service stops: whoever waits for something answers now.
+    /// The service stops: every waiting request is answered now.
     pub stopping: CancellationToken,
-    /// What links were allowed, step by step.
+    /// History of the limits of links.
     pub evolution: Evolution,
     /// Tells work that is due and does not move.
     pub watchdog: Arc<Watchdog>,
-    /// What the copies of this node have learnt of copy modes.
+    /// The copy modes that copies of this node have learned.
     pub modes: Arc<Modes>,
-    /// How the door answers what comes in at other nodes.
+    /// The door's handler for requests of other nodes.
     pub(crate) answer_node: OnceLock<AnswerNode>,
     /// Connections to others.
     pub outbound: Outbound,
@@ -67,7 +67,7 @@ pub struct Service {
     pub(crate) ids: FileIds,
     /// Deterministic job ids between the look whether they exist and their record.
     pub(crate) reserved: Mutex<HashSet<Uuid>>,
-    /// Places for whoever reads from the store.
+    /// Slots for concurrent reads of the store.
     pub(crate) reading: ReadPlaces,
 }
 
@@ -97,7 +97,7 @@ impl Service {
     }
 }
 
-/// How many read from the store, or wait for one of its readers, at once: of tokio's 512 threads for what blocks.
+/// Most concurrent reads of the store, including those that wait for a reader: a part of tokio's 512 blocking threads.
 const READ_PLACES: usize = 64;
 
 /// How long others wait for one of these places.
@@ -160,16 +160,16 @@ impl Service {
         Ok(())
     }
 
-    /// Has the door answer what came in at another node.
+    /// Passes a request of another node to the door.
     fn answer(&self, asked: Asked) -> BoxFuture<'static, (String, Vec<u8>)> {
         match self.answer_node.get() {
             Some(answer) => answer(asked),
-            // As if nobody scheduled here.
+            // As if no scheduler ran here.
             None => Box::pin(std::future::ready((String::new(), Vec::new()))),
         }
     }
 
-    /// What other nodes have set holds here too, soon.
+    /// Applies the settings of other nodes.
     pub(crate) async fn follow_settings(self: &Arc<Self>) {
         if self.driver.is_taken() {
             return;
@@ -207,7 +207,8 @@ impl Service {
     ) -> Result<T, StoreError> {
         let (store, places) = (self.store.clone(), self.reading.0.clone());
         let reading = async {
-            // What waits must not take the threads that signs of life need; and who left may not have as much read again at once.
+            // Waiting reads must not take the threads that heartbeats need, and a client that left must not start as
+            // many reads again at once.
             let Ok(Ok(place)) = tokio::time::timeout(READ_PATIENCE, places.acquire_owned()).await else {
                 let text = "too much is read from the store at once";
                 return Err(StoreError::Unavailable(text.into()));

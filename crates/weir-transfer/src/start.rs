@@ -32,7 +32,7 @@ pub struct Opened {
     settings: Settings,
 }
 
-/// A running service. Dropping it stops what it does; [`Running::shutdown`] also waits for the store.
+/// A running service. Dropping it stops its work; [`Running::shutdown`] also waits for the store.
 pub struct Running {
     service: Arc<Service>,
     entry: Option<Arc<Entry>>,
@@ -104,7 +104,7 @@ impl Opened {
 }
 
 impl Running {
-    /// What its door shares with it.
+    /// The state that its door shares.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
     }
@@ -114,8 +114,9 @@ impl Running {
         &self.tasks
     }
 
-    /// Begins to work. Returns when it schedules, or follows another node that does; what the store holds is brought back in the background,
-    /// and nothing starts before it is there. What other nodes ask for, the door `answers`.
+    /// Begins to work. Returns when it schedules, or follows another node that does. The contents of the store are
+    /// restored in the background, and nothing starts before they are there. The door `answers` requests of other
+    /// nodes.
     ///
     /// # Errors
     /// The store cannot be used.
@@ -136,8 +137,8 @@ impl Running {
         Ok(())
     }
 
-    /// Stops in good order, once the door is closed: nothing new starts, and what runs is let go and resumed at the next start, or by another
-    /// node. Returns when the store holds everything that was promised.
+    /// Stops in good order, once the door is closed: nothing new starts; running copies are abandoned, and resumed at
+    /// the next start or by another node. Returns when all acknowledged changes are in the store.
     pub async fn shutdown(self) {
         self.tasks.end().await;
         self.service.driver.shutdown().await;
@@ -152,8 +153,8 @@ impl Running {
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || leaving.resign()).await {
             tracing::warn!(%error, "could not end the term of this scheduler; the next one waits some seconds");
         }
-        // A read that is under way still holds the store, and with it the lock of its file: whoever starts the service
-        // again would find it taken.
+        // A read that is under way still holds the store, and with it the lock of its file: a restarted service would
+        // find it locked.
         let patience = tokio::time::Instant::now() + STORE_PATIENCE;
         while Arc::strong_count(&store) > 1 && tokio::time::Instant::now() < patience {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,5 +1,5 @@
-//! Housekeeping: what ended leaves the tables of the present, and much later the database. Step by step from the same rows, so
-//! that nothing can be forgotten, and with pauses, so that submissions never wait for it.
+//! Housekeeping: moves ended jobs to history, and much later deletes them. Each step starts from the rows, so nothing
+//! can be missed, and pauses keep submissions from waiting for it.
 
 use std::{
     sync::Arc,
@@ -24,16 +24,17 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Files of one step: it holds the writer up for some 20 ms, or 100 ms where they are forgotten.
 const STEP: usize = 2000;
 
-/// After a failure to forget. It must not slow down what ends now.
+/// Pause after a failed deletion. It must not slow down the archiving of new ends.
 const FORGET_AGAIN: Duration = Duration::from_secs(60);
 
-/// One part of work to four of rest: some 20,000 files a second leave, ten times what is done.
+/// One part of work to four of rest: some 20,000 files a second leave, ten times the rate of transfers.
 const REST: u32 = 4;
 
-/// Between the end of a scheduler and the begin of the next: one that ends at once must not take the whole processor.
+/// Pause between the end of a scheduler and the start of the next: one that ends at once must not use the whole
+/// processor.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
-/// How often jobs are looked for whose time in the queue is over. A promise in hours, kept to some seconds.
+/// Interval of the search for jobs whose time in the queue is over. Their limit is in hours, kept to some seconds.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A step of the wall clock that is told, in seconds.
@@ -69,7 +70,7 @@ pub(crate) async fn keep_house(store: Arc<dyn Store>, config: HistoryConfig, is_
     }
 }
 
-/// What came of one step.
+/// The result of one step.
 struct Step {
     /// More is due.
     more: bool,
@@ -103,8 +104,8 @@ fn step(store: &dyn Store, config: &HistoryConfig, forgets: bool, now: Millis) -
     }
 }
 
-/// Puts a new scheduler in the place of one that a defect has ended, where no other node would: from the rows, as after a restart.
-/// One that ends again and again is tried again and again, with pauses.
+/// Restarts a scheduler that a defect has ended, where no other node would: from the rows, as after a restart. Repeated
+/// failures lead to repeated restarts, with pauses.
 pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationToken) {
     while let Some(driver) = service.driver.driver() {
         tokio::select! {
@@ -140,7 +141,7 @@ pub(crate) fn start(service: &Arc<Service>, tasks: &Tasks) {
     tasks.spawn(service.watchdog.clone().watch(service.driver.clone()));
 }
 
-/// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
+/// Cancels files that have waited longer than their job allows. Each pass starts from the rows: nothing can be missed.
 async fn expire(service: Arc<Service>) {
     let mut stepped = false;
     loop {
@@ -162,7 +163,8 @@ async fn expire(service: Arc<Service>) {
     }
 }
 
-/// Takes back what bans let wait for too long, or have not reached. A look at everything takes long: nothing else waits for it.
+/// Cancels files that bans have let wait for too long, or have not reached. A full sweep takes long: nothing else waits
+/// for it.
 async fn keep_bans(service: Arc<Service>) {
     let sweeps = Sweeps::default();
     loop {
@@ -214,7 +216,7 @@ async fn take_back(service: &Service, overdue: Overdue) {
     }
 }
 
-/// Notes what links may run now.
+/// Samples the current limits of links.
 async fn sample(service: &Arc<Service>) {
     let (noted, at) = (service.clone(), time::now());
     let look = service.driver.look(
@@ -276,7 +278,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_cancelled_jobs_go_without_being_asked_for() {
-        // On a disk, as readers of one in memory see what is half written.
+        // On a disk, as readers of an in-memory database see uncommitted rows.
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&directory.path().join("db"), crate::store::Sealer::ephemeral()).unwrap();
         let store = Arc::new(cancelled(store, 3000));

@@ -86,7 +86,7 @@ impl Watchdog {
     }
 }
 
-/// A transfer that is due, and in words what the scheduler knows of it.
+/// A transfer that is due, and the scheduler's state of it in words.
 fn stalled(core: &Scheduler, names: &Names) -> Option<(TransferId, String)> {
     let transfer = core.stalled(weir_units::Timestamp(time::nanos()))?;
     let why = core.why(transfer)?;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_same_transfer_at_every_look_is_trouble() {
-        // One that is due for a moment, again and again, is not the same as one that never moves.
+        // Different transfers that are due for a moment differ from one that never moves.
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut sight = Sight::default();

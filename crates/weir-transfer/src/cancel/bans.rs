@@ -1,4 +1,4 @@
-//! What bans cancel, and what they let wait for too long.
+//! Bans: immediate cancellation, and cancellation of files that wait too long.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use crate::{
     settings::{Kind, Object},
 };
 
-/// Why files are cancelled whose storage element was banned, as FTS3 says it.
+/// Reason of files that are cancelled because their storage element was banned, in FTS3's words.
 pub const STORAGE_BANNED: &str = "Storage banned";
 /// The same of users.
 pub const USER_BANNED: &str = "User banned";
@@ -35,13 +35,13 @@ pub fn of_user(dn: String) -> Fits {
     Box::new(move |seen| seen.job.job.user_dn == dn)
 }
 
-/// Between two looks for what a ban has let wait for too long: each costs a look at every transfer.
+/// Interval between sweeps for files whose ban's patience is over: each sweep looks at every transfer.
 const SWEEP_EVERY: Millis = 600_000;
 
-/// The same after one that failed.
+/// Interval after a sweep that failed.
 const SWEEP_AGAIN: Millis = 60_000;
 
-/// When it was last looked for what a ban has let wait, by the ban's name and the end of its patience.
+/// Time of the last sweep, by the ban's name and the end of its patience.
 #[derive(Debug, Default)]
 pub struct Sweeps(Mutex<HashMap<(String, Millis), Millis>>);
 
@@ -68,9 +68,11 @@ struct Due {
     ends: bool,
 }
 
-/// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
-/// was running then and came back to the queue. And what a ban that cancels has not reached: the service may have gone while it did,
-/// and jobs come in at other nodes until they have heard of it. One look serves all bans.
+/// Cancels files that have waited for a banned storage element for longer than the ban allows.
+///
+/// It covers files that waited at the end of the ban's patience, and files that were running then and came back to the
+/// queue later. It also completes bans that cancel: the service may have stopped meanwhile, and other nodes take jobs
+/// until they know the ban. One sweep serves all bans.
 pub async fn expire(service: &Arc<Service>, sweeps: &Sweeps, now: Millis) -> Done<()> {
     let (due, fits): (Vec<Due>, Vec<Fits>) = due(service, sweeps, now).into_iter().unzip();
     if due.is_empty() {
@@ -137,10 +139,10 @@ fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(Due, Fits)> {
     due
 }
 
-/// When every node has heard of a ban, and what was on its way is there.
+/// Time after which every node knows a ban, and jobs that were under way have arrived.
 const HEARD_AFTER: Millis = 60_000;
 
-/// Takes back what of a submission passed the door just before a ban that cancels was recorded: nothing would ever start it.
+/// Cancels files of a submission that passed the door just before a ban was recorded: they would never start.
 pub async fn catch_up(service: &Arc<Service>, job: Uuid, user_dn: &str, vo: &str) -> Done<()> {
     let door = service.settings.door();
     let files = service.read(move |store| store.files(job)).await?;

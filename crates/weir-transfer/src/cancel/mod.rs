@@ -1,4 +1,4 @@
-//! Cancels files in bulk: those of a banned storage element or user, of a VO, of everything.
+//! Cancels files in bulk: those of a banned storage element or user, of a VO, or all.
 
 mod bans;
 
@@ -20,7 +20,7 @@ use crate::{
 /// Above every file id that a store can hold.
 const ALL_FILES: u64 = i64::MAX as u64;
 
-/// Jobs whose cancel is under way at once: each waits for a commit, and many share one.
+/// Concurrent cancellations of jobs: each waits for a commit, and many share one.
 const IN_FLIGHT: usize = 200;
 
 /// How often a cancel is tried that the service is too busy for, a second apart.
@@ -46,7 +46,7 @@ pub type Done<T> = Result<T, NotDone>;
 /// Files that have not ended, by job.
 pub type Affected = Vec<(Uuid, Vec<u64>)>;
 
-/// A file that has not ended, with what several questions ask of it found out once.
+/// A file that has not ended, with values that several filters need, computed once.
 pub struct Seen<'a> {
     /// Its job.
     pub job: &'a LiveJob,
@@ -65,7 +65,7 @@ impl Seen<'_> {
     }
 }
 
-/// Which files are meant.
+/// A filter of files.
 pub type Fits = Box<dyn Fn(&Seen) -> bool + Send>;
 
 /// Files that have not ended and fit.
@@ -104,7 +104,8 @@ pub async fn matching_each(service: &Service, questions: Vec<Fits>) -> Result<Ve
     service.read(look).await
 }
 
-/// Looks for them and cancels them all, to the end also if whoever asked for it has gone. Gives the jobs, and how many files of each.
+/// Finds the matching files and cancels all of them, even after the client has disconnected. Returns the jobs, with the
+/// number of files of each.
 ///
 /// # Errors
 /// As [`cancel`].
@@ -124,7 +125,7 @@ pub async fn cancel_matching(
     to_the_end(work).await
 }
 
-/// Cancels them all, to the end also if whoever asked for it has gone. `whole`: their jobs are cancelled with them.
+/// Cancels all of them, even after the client has disconnected. `whole`: their jobs are cancelled with them.
 ///
 /// # Errors
 /// The first job that could not be cancelled; the others are tried all the same.
@@ -173,7 +174,7 @@ pub async fn live_files(service: &Service, job: Uuid) -> Result<Vec<u64>, StoreE
     Ok(live.map(|file| file.spec.id).collect())
 }
 
-/// These files of a job of this kind, and those that wait for their turn after them.
+/// These files of a job of this kind, with the files that wait for their turn after them.
 pub async fn with_siblings(service: &Service, job: Uuid, kind: char, files: Vec<u64>) -> Result<Vec<u64>, StoreError> {
     match kind {
         SEVERAL_SOURCES | SEVERAL_HOPS => live_files(service, job).await,

@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose jobs somebody may see and cancel, by FTS3's words.
+/// The jobs that a user may see and cancel, in FTS3's words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Their own.
     Private,
-    /// Those of their VO.
+    /// The jobs of their VO.
     Vo,
-    /// Everybody's; and they read and change the settings.
+    /// All jobs; and they read and change the settings.
     #[default]
     All,
 }
@@ -44,7 +44,7 @@ pub struct AdminConfig {
 }
 
 impl Level {
-    /// The same for users who come with a token: never everybody's jobs. FTS3's default gives every token that.
+    /// The level of users with a token: never `All`. FTS3's default gives every token that.
     #[must_use]
     pub fn of_tokens(self) -> Self {
         self.min(Self::Vo)
@@ -52,7 +52,7 @@ impl Level {
 }
 
 impl AdminConfig {
-    /// What is wrong with it.
+    /// The problem of the entry, if there is one.
     pub(super) fn problem(&self, issuers: usize) -> Option<&'static str> {
         match self.kinds() {
             (false, false) => Some("an [[admin]] needs a subject, a group, a scope, a dn or a fqan"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of jobs that have ended. They are answered about all the time, from the one place or the other.
+/// Retention of ended jobs. Questions about them are answered all the time, from the live tables or from the history.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HistoryConfig {

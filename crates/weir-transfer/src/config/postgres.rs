@@ -1,4 +1,4 @@
-//! The database server, and what a node does there.
+//! The database server, and the role of a node.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ pub struct PostgresConfig {
     /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`. Several, of a primary and
     /// its standbys, with commas between them: they are tried in this order.
     pub host: String,
-    /// Its port; that of all of them.
+    /// Its port; the same for all servers.
     #[serde(default = "postgres_port")]
     pub port: u16,
     /// The database.
     pub database: String,
-    /// Who we are there.
+    /// User name at the server.
     pub user: String,
     /// A file of mode 0600 with the password. Default: none is sent.
     #[serde(default)]
@@ -25,15 +25,16 @@ pub struct PostgresConfig {
     /// PEM files of the authorities that the server's certificate is checked against. Default: those of `[trust]`.
     #[serde(default)]
     pub authorities: Vec<PathBuf>,
-    /// Which of several servers is taken. Default: of several the one that takes changes, of one that one.
+    /// The kind of server to use among several. Default: among several the one that accepts writes, a single one
+    /// whatever its kind.
     #[serde(default)]
     pub target_session_attrs: Option<SessionAttrs>,
-    /// What this node does of what nodes on one database share. Default: all.
+    /// The part of this node in the shared work of nodes on one database. Default: all.
     #[serde(default)]
     pub role: Role,
 }
 
-/// Which server is taken, in libpq's words.
+/// The kind of server to use, in libpq's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionAttrs {
@@ -43,7 +44,7 @@ pub enum SessionAttrs {
     ReadWrite,
 }
 
-/// What a node does beside serving its door.
+/// The tasks of a node beside serving its door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {

@@ -1,4 +1,4 @@
-//! What is remembered for as long as the service runs, and therefore within bounds: nobody may fill the memory with invented names.
+//! Bounds on data that is kept for the lifetime of the service: invented names cannot fill the memory.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -33,7 +33,7 @@ impl Holdings {
     }
 }
 
-/// Links that are known, and what may be.
+/// Known links, and the limit on their number.
 #[derive(Debug)]
 pub struct Bounds {
     most: Holdings,
@@ -67,7 +67,7 @@ fn check(known: u64, new: usize, most: u64, what: &str) -> Result<(), Full> {
 }
 
 impl Bounds {
-    /// From now on; what is known already stays.
+    /// Sets the limits from now on; known names stay.
     pub fn limit_to(&mut self, most: Holdings) {
         self.most = most;
     }
@@ -90,7 +90,7 @@ impl Bounds {
         self.check_links(new.len())
     }
 
-    /// Whether what a job of another node names may be remembered.
+    /// Whether the names in a job of another node may be remembered.
     pub fn room(&self, links: &[(String, String)], names: &Names) -> Result<(), Full> {
         let ses = links.iter().flat_map(|(source, destination)| [source, destination]);
         let ses = ses.map(String::as_str).collect::<BTreeSet<_>>();
@@ -112,7 +112,7 @@ impl Bounds {
         self.links.extend(spec.transfers.iter().map(TransferSpec::link));
     }
 
-    /// A job came back from the store, or in elsewhere: it is taken, whatever it names.
+    /// Records a job that came from the store or from another node: its names are always kept.
     pub fn restored(&mut self, files: &[Record]) {
         self.links.extend(files.iter().filter_map(|record| match record {
             Record::Live(live) => Some(live.transfer.link()),

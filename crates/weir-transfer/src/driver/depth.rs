@@ -1,5 +1,5 @@
-//! How much waits for whom: per VO, per client and per link. What is beyond its limit is refused at the door, with words, before
-//! anything else is done for it; and everybody can see how far away that is.
+//! Queue depths: waiting transfers per VO, per client and per link. A submission beyond a limit is refused at the door,
+//! with the reason, before any other work; every client can read the current depth.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +15,7 @@ use crate::config::{QueueLimit, QueueLimits};
 
 const MINUTE: Millis = 60_000;
 
-/// Whose queue.
+/// The owner of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Whose {
     Vo(u32),
@@ -23,13 +23,13 @@ enum Whose {
     Link(Link),
 }
 
-/// Transfers of somebody that have not ended.
+/// Unfinished transfers of one owner.
 #[derive(Debug, Default)]
 struct Queue {
     live: u64,
-    /// Those that never started, by the minute in which they came.
+    /// Transfers that never started, by the minute in which they came.
     waiting: BTreeMap<u32, u64>,
-    /// This minute, what ended in it, and what ended in the one before.
+    /// The current minute, the ends in it, and the ends in the minute before.
     ends: (u32, u64, u64),
 }
 
@@ -87,12 +87,12 @@ pub struct Full {
     pub unknown: bool,
 }
 
-/// What another node asks before it takes a job.
+/// The request of another node before it takes a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// Of the job.
     pub vo: String,
-    /// Who submits it: issuer and subject, or the name of a certificate.
+    /// The submitter: issuer and subject, or the name of a certificate.
     pub client: String,
     /// When it came in.
     pub at: Millis,
@@ -108,15 +108,15 @@ pub struct Room {
 pub struct Standing {
     /// `vo`, `client` or `link`.
     pub kind: &'static str,
-    /// Whose.
+    /// The owner.
     pub name: String,
     /// The link, of a link's.
     pub link: Option<Link>,
     /// Transfers that have not ended.
     pub depth: u64,
-    /// Since when the oldest of those that never started waits, to the minute.
+    /// Arrival of the oldest transfer that never started, to the minute.
     pub oldest: Option<Millis>,
-    /// What may be.
+    /// The limit.
     pub limit: QueueLimit,
 }
 
@@ -166,12 +166,12 @@ impl Queue {
 }
 
 impl Depth {
-    /// From now on; what waits already stays.
+    /// Sets the limits from now on; transfers that wait already stay.
     pub fn limit_to(&mut self, limits: QueueLimits) {
         self.limits = limits;
     }
 
-    /// What waits is still to be counted: until then there is no room, if there are limits.
+    /// Marks the queue as not yet counted: until then there is no room, if there are limits.
     pub fn await_queue(&mut self) {
         self.restoring = true;
     }
@@ -347,7 +347,7 @@ impl Depth {
         self.jobs.insert(first, JobRow { live, ..row });
     }
 
-    /// Counts in what the store brought back. It came in before: no limit holds for it.
+    /// Counts transfers restored from the store. They were accepted before: no limit applies to them.
     pub fn restored(&mut self, job: &NewJob, files: &[Record]) {
         let files = files.iter().filter_map(|record| match record {
             Record::Live(live) => Some(live),
@@ -388,7 +388,7 @@ impl Depth {
         }
     }
 
-    /// Follows what the core says.
+    /// Updates the counts by a record of the core.
     pub fn follow(&mut self, record: &Record, now: Millis) {
         match record {
             Record::Started { op, .. } => self.started(op.transfer.0),

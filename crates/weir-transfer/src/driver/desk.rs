@@ -1,4 +1,4 @@
-//! Who waits for what: answers are given when the core acknowledges the record behind them.
+//! Pending answers: each is given when the core acknowledges its record.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::depth::Full;
 use super::records::{ended, millis, started, uuid};
 use crate::store::{Change, Conflict, StoreError, Submission};
 
-/// What a request comes to.
+/// The result of a request.
 pub(crate) type Answer = Result<(), NotTaken>;
 
 /// Why a request was not carried out.
@@ -30,7 +30,7 @@ pub enum NotTaken {
     /// More waits already than may wait.
     #[error("{}", .0.reason)]
     Full(Full),
-    /// Nobody can say at the moment whether it was carried out.
+    /// It is unknown at the moment whether the request was carried out.
     #[error("{0}")]
     Unknown(String),
     /// A defect.
@@ -39,7 +39,7 @@ pub enum NotTaken {
 }
 
 impl NotTaken {
-    /// Of what the store will never take.
+    /// The refusal for changes that the store will never take.
     pub fn of(error: &StoreError) -> Self {
         match error.refusal() {
             Some(Conflict::Duplicate(job)) => Self::Duplicate(*job),
@@ -57,8 +57,7 @@ pub(super) enum Pending {
     Force(Forcing),
 }
 
-/// A request to start files past all limits: told which of them are forced, perhaps none, before that is durable, it says what
-/// goes along.
+/// Called with the ids that are forced, perhaps none, before this is durable: returns the changes to store with it.
 pub type Forcing = Box<dyn FnOnce(&[u64]) -> Vec<Change> + Send>;
 
 #[derive(Default)]
@@ -68,7 +67,7 @@ pub(super) struct Desk {
     acks: HashMap<Seq, oneshot::Sender<Answer>>,
     /// Why files that are being stopped were cancelled; lost at a restart, which then says the usual.
     reasons: HashMap<TransferId, String>,
-    /// What operations do that are no copies.
+    /// Operations that are not copies.
     works: HashMap<TransferId, Work>,
     last_ticket: u64,
 }
@@ -92,7 +91,7 @@ impl Desk {
         self.jobs.len() + self.tickets.len() + self.acks.len()
     }
 
-    /// The changes behind a record. Whoever waits for it will be answered at its acknowledgement.
+    /// The changes of a record. Its waiting client is answered at its acknowledgement.
     pub(super) fn changes(&mut self, seq: Seq, record: &Record, now: Timestamp) -> Vec<Change> {
         match record {
             Record::Submitted(spec) => match self.jobs.remove(&spec.job) {
@@ -150,7 +149,7 @@ impl Desk {
                 Some(Pending::Force(forcing)) => forced(forcing, transfers),
                 _ => Vec::new(),
             },
-            // The driver writes what was learned: it knows the names.
+            // The driver writes learned values: it knows the names.
             Record::Learned(_) | Record::Live(_) => Vec::new(),
         }
     }
@@ -190,7 +189,7 @@ impl Desk {
     /// The record is durable.
     pub(super) fn acknowledge(&mut self, seq: Seq) {
         if let Some(reply) = self.acks.remove(&seq) {
-            // Whoever asked may have gone; the job stays taken.
+            // The client may have disconnected; the job stays accepted.
             let _ = reply.send(Ok(()));
         }
     }

@@ -1,4 +1,4 @@
-//! What comes to the loop, in rounds: none of what comes keeps the rest waiting.
+//! Inputs of the loop, taken in rounds: no kind of input delays the others.
 
 use tokio::sync::mpsc;
 use weir_world::{OpId, WorldEvent};
@@ -6,12 +6,12 @@ use weir_world::{OpId, WorldEvent};
 use super::Request;
 use crate::store::{Durable, LiveJob};
 
-/// What one step takes of each kind, at most: a step stays below some 10 ms.
+/// Most inputs of each kind in one step: a step stays below some 10 ms.
 const FEEDS: usize = 4096;
 const REQUESTS: usize = 512;
 const RESTORED_FILES: usize = 4096;
 
-/// What comes back from writer, executor and restore.
+/// Results from writer, executor and restore.
 pub(super) enum Feed {
     Durable(Durable),
     World(OpId, WorldEvent),
@@ -26,14 +26,14 @@ pub(super) enum Item<C> {
     Request(Request<C>),
 }
 
-/// What has happened, what is asked, and what is read back after a start.
+/// Inputs: results, requests, and restored rows.
 pub(super) struct Inbox<C> {
     feeds: mpsc::UnboundedReceiver<Feed>,
     requests: mpsc::Receiver<Request<C>>,
     restores: mpsc::Receiver<Feed>,
 }
 
-/// What this step may still take.
+/// The remaining allowance of this step.
 pub(super) struct Round {
     feeds: usize,
     requests: usize,
@@ -74,7 +74,7 @@ impl<C> Inbox<C> {
         }
     }
 
-    /// What else is there already and belongs into this step.
+    /// The next input that is available now and fits into this step.
     pub(super) fn next(&mut self, round: &mut Round, takes: bool) -> Option<Item<C>> {
         if round.feeds > 0
             && let Ok(feed) = self.feeds.try_recv()

@@ -1,4 +1,4 @@
-//! What the optimiser has learned, by name: numbers of storage elements mean nothing after a restart.
+//! Learned values of the optimiser, by name: numbers of storage elements mean nothing after a restart.
 
 use serde::{Deserialize, Serialize};
 use weir_sched::{Learned, Link, Names, Resource};
@@ -62,7 +62,7 @@ impl Named {
     }
 }
 
-/// What has to be written.
+/// The changes to write.
 pub(super) fn changes(learned: &[Learned], names: &Names) -> Vec<Change> {
     let change = |known: &Learned| {
         let resource = Named::of(known.resource, names)?;
@@ -82,7 +82,7 @@ pub(super) fn changes(learned: &[Learned], names: &Names) -> Vec<Change> {
     learned.iter().filter_map(change).collect()
 }
 
-/// What was written in earlier lives. A row that cannot be read is passed over: it would only have saved time.
+/// The values written in earlier lives. An unreadable row is skipped: it would only have saved time.
 pub(super) fn restore(rows: &[(String, String)], names: &mut Names) -> Vec<Learned> {
     let rows = rows
         .iter()

@@ -1,4 +1,4 @@
-//! What the service has counted since its start, per link: the transfer service's side of every cross-check.
+//! The service's counters since its start, per link: the transfer service's side of every cross-check.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use weir_executor::job::NewJob;
 
-/// What part a file has at least in the mean size: some hundred files count.
+/// Smallest weight of a file in the mean size: some hundred files count.
 const PART_MIN: f64 = 0.01;
 
 /// Sizes of files in bytes, as a mean that forgets, with its variance (Finch, Incremental calculation of weighted mean and variance,
@@ -66,7 +66,7 @@ pub struct LinkMeter {
 /// Counts of all links, and of all queues.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// How much waits, of whom.
+    /// Queue depths by owner.
     pub depth: Depth,
     /// Storage elements and links that are remembered.
     pub bounds: Bounds,
@@ -101,13 +101,13 @@ impl Meter {
         self.depth.room(room, names)
     }
 
-    /// Counts in what the store brought back.
+    /// Counts transfers restored from the store.
     pub fn restored(&mut self, job: &NewJob, files: &[Record]) {
         self.bounds.restored(files);
         self.depth.restored(job, files);
     }
 
-    /// What there is. `None`: the queue is being brought back.
+    /// The current holdings. `None`: the queue is being restored.
     pub fn holdings(&self, core: &Scheduler, names: &Names) -> Option<Holdings> {
         (!self.depth.is_restoring()).then(|| Holdings {
             transfers: core.len() as u64,

@@ -1,7 +1,8 @@
-//! The real world of the core: a task that steps it, a thread that writes, tasks that copy.
+//! The driver: the real world of the core. It consists of a task that steps the core, a thread that writes, and tasks
+//! that copy.
 //!
-//! Requests come in through a bounded channel: full means 503 at the door. The core's records go to the [`Writer`]; what it
-//! orders goes to the [`Executor`]; nothing here decides anything.
+//! Requests come in through a bounded channel; a full one becomes 503 at the door. Records of the core go to the
+//! [`Writer`], its orders to the [`Executor`]. The driver decides nothing.
 
 mod bounds;
 mod clock;
@@ -57,7 +58,7 @@ impl<C: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send 
 /// A look at the core and the counts, made between two steps.
 pub type Look<C> = Box<dyn FnOnce(&C, &Names, &Meter) + Send>;
 
-/// What the door asks.
+/// A request of the door.
 pub enum Request<C> {
     /// To take a job.
     Submit {
@@ -72,7 +73,7 @@ pub enum Request<C> {
         job: Uuid,
         /// Whether the job is cancelled with them.
         whole: bool,
-        /// Which.
+        /// The ids of the files.
         files: Vec<u64>,
         /// Why, for their rows.
         reason: String,
@@ -83,7 +84,7 @@ pub enum Request<C> {
     Priority {
         /// Their job.
         job: Uuid,
-        /// Which.
+        /// The ids of the files.
         files: Vec<u64>,
         /// 1 to 5.
         priority: u8,
@@ -101,9 +102,9 @@ pub enum Request<C> {
     },
     /// To start files past all limits.
     Force {
-        /// Which.
+        /// The ids of the files.
         files: Vec<u64>,
-        /// What goes along, once it is known which of them are forced.
+        /// Called with the forced files: gives the changes to store with them.
         forcing: Forcing,
         /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
@@ -142,11 +143,11 @@ impl<C> Clone for Driver<C> {
     }
 }
 
-/// What a driver must know of the store before it begins.
+/// The contents of the store that a driver needs before it begins.
 pub struct Beginning {
     /// The first id of a file that this life may give.
     below: u64,
-    /// What was learned in earlier lives, as it was written.
+    /// Learned values of earlier lives, as written.
     learned: Vec<(String, String)>,
 }
 
@@ -161,8 +162,8 @@ impl Beginning {
 }
 
 impl<C: TransferCore> Driver<C> {
-    /// Starts the driver on the current runtime: takes requests, and brings back what the store holds; then gives the core
-    /// `ready`. `others`: other nodes, if there may be any.
+    /// Starts the driver on the current runtime: takes requests, and restores the contents of the store; then gives the
+    /// core `ready`. `others`: other nodes, if there may be any.
     pub(crate) fn start(
         core: C,
         (store, beginning): (Arc<dyn Store>, Beginning),
@@ -234,7 +235,7 @@ impl<C: TransferCore> Driver<C> {
         self.shared.settled.clone()
     }
 
-    /// What keeps the service from its work, if anything does.
+    /// The problem that keeps the service from working, if there is one.
     pub fn trouble(&self) -> Option<String> {
         let writing = self.shared.writer.trouble();
         if self.requests.is_closed() {
@@ -260,8 +261,8 @@ impl<C: TransferCore> Driver<C> {
         self.shared.writer.set_aside()
     }
 
-    /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is
-    /// resumed at the next start. Returns when everything handed to the writer is durable.
+    /// Stops the driver: nothing starts any more. Running copies are abandoned (a storage stops when its client
+    /// disconnects), and resumed at the next start. Returns when everything handed to the writer is durable.
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();

@@ -30,7 +30,7 @@ pub(crate) trait OtherNodes: Send + Sync {
     /// An operation has ended. Returns the host of the node that carried it out.
     fn over(&self, id: OpId) -> Arc<str>;
 
-    /// Returns the work to be done before decisions begin. After it, no node carries out what an older scheduler ordered, and every job that came in
-    /// while no scheduler listened is known.
+    /// Returns the work to be done before decisions begin. After it, no node carries out orders of an older scheduler,
+    /// and every job that was submitted without a scheduler is known.
     fn gate(&self) -> Gate;
 }

@@ -52,7 +52,7 @@ pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpe
     })
 }
 
-/// What the files of a job are to each other.
+/// The relation between the files of a job.
 fn route_kind(job: &NewJob) -> Option<RouteKind> {
     match job.kind {
         SEVERAL_SOURCES => {
@@ -133,7 +133,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
     let (terms, mut memos) = (terms(&job.job, names), Default::default());
     let first = job.files.first().map(|file| TransferId(file.file));
     let route = route_kind(&job.job).zip(first);
-    // Which hop it is says where tape matters.
+    // The file's index tells its hop, which matters for tape.
     let index_of = |file: &crate::store::Live| match job.job.params.hops {
         Some(_) => (file.file - job.first) as u32,
         None => 0,
@@ -174,7 +174,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
     job.files.iter().map(record).collect()
 }
 
-/// What a started attempt changes.
+/// The changes of a started attempt.
 pub(crate) fn started(op: OpId, work: Work, now: Timestamp) -> Change {
     Change::Begin {
         file: op.transfer.0,
@@ -185,7 +185,7 @@ pub(crate) fn started(op: OpId, work: Work, now: Timestamp) -> Change {
     }
 }
 
-/// What an ended attempt changes. `cancel_reason` is why a stopped file was, if somebody said.
+/// The changes of an ended attempt. `cancel_reason` is the reason of a stopped file, if one was given.
 pub(crate) fn ended(
     op: OpId,
     work: Work,

@@ -1,4 +1,4 @@
-//! Bringing back what the store holds: again and again until it works, and never in silence.
+//! Restoring the contents of the store: retried until it works, with each failure logged.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,7 +13,7 @@ use crate::store::{LiveJob, Restored, Store, StoreError, Unreadable};
 /// Between two tries, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Rows that are named one by one; of more, operators know what they need to know.
+/// Most rows that are named in the log one by one.
 const NAMED_MAX: usize = 100;
 
 /// How it stands.
@@ -28,7 +28,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Restoration {
-    /// What keeps the service from starting anything, if anything does.
+    /// The problem that keeps the service from starting anything, if there is one.
     pub(super) fn trouble(&self) -> Option<String> {
         lock(&self.trouble).clone()
     }
@@ -50,8 +50,8 @@ impl Restoration {
         }
     }
 
-    /// RemoteExecutor over what the store holds, and returns when all of it was, or the service stops. Blocks. What was handed over by a try
-    /// that failed is handed over again; the core ignores repetitions.
+    /// Hands over the contents of the store, and returns when all of it was handed over, or the service stops. Blocks.
+    /// A retry hands over the rows of a failed try again; the core ignores repetitions.
     pub(super) fn run(
         &self,
         store: &dyn Store,

@@ -78,7 +78,7 @@ struct Loop<C> {
     /// First files of jobs that are on their way to the store.
     submitted: HashMap<Seq, u64>,
     wakes: BTreeSet<Timestamp>,
-    /// What is told once the record is durable, in their order.
+    /// Notices to send once their record is durable, in order.
     notices: VecDeque<(Seq, Notice)>,
     feeds: mpsc::UnboundedSender<Feed>,
     /// Other nodes, if there may be any.
@@ -97,8 +97,9 @@ pub(super) fn start<C: TransferCore>(
     others: Option<Arc<dyn OtherNodes>>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
-    // No limit of its own: nobody who tells may wait for this loop. Its bound: an operation that holds a place (copy.concurrency,
-    // limits.staging) tells its progress once a second at most, and its end; the writer tells each batch once. The loop never waits.
+    // Unbounded, because no sender may wait for this loop. Its length is bounded by its senders: an operation that
+    // holds a slot (copy.concurrency, limits.staging) reports its progress at most once a second, and its end; the
+    // writer reports each batch once. The loop never waits.
     let (feeds, fed) = mpsc::unbounded_channel();
     let (settled, watch_settled) = watch::channel(0);
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -198,7 +199,7 @@ impl<C: TransferCore> Loop<C> {
         let _ = tokio::task::spawn_blocking(move || writer.close()).await;
     }
 
-    /// Whether requests are taken in. Those that wait stay in the channel, and then at the door.
+    /// Whether requests are taken. Otherwise they stay in the channel, and then at the door.
     fn takes(&self) -> bool {
         self.desk.len() < WAITING_MAX && !self.events.is_behind()
     }
@@ -207,7 +208,7 @@ impl<C: TransferCore> Loop<C> {
         match item {
             Item::Feed(feed) => self.feed(feed, inputs),
             Item::Request(request @ Request::Look(_)) if self.is_wake_due() => {
-                // Else it would see what an alarm is about to change: a pause that has passed.
+                // Otherwise the request would see a state that a due alarm is about to change: a pause that is over.
                 self.step(inputs, &mut Vec::new());
                 self.request(request, inputs);
             }
@@ -319,7 +320,7 @@ impl<C: TransferCore> Loop<C> {
             },
         );
         self.links.insert(id, (link, None));
-        // What waits for tape is asked for in bulk, and given back, by the node that schedules.
+        // The scheduling node sends bulk requests to tape, and releases pins.
         if let Some(others) = &self.others
             && matches!(op, Op::Copy { .. } | Op::Cleanup { .. })
             && others.takes(id, op, self.running.len() - 1 - others.running())
@@ -346,7 +347,7 @@ impl<C: TransferCore> Loop<C> {
             };
             tokio::select! {
                 () = work => {}
-                // The service goes; nobody listens any more.
+                // The service stops; the receiver may be gone.
                 () = leave.cancelled() => teller.leave(),
             }
         });
@@ -383,7 +384,7 @@ impl<C: TransferCore> Loop<C> {
                     transfers: files.into_iter().map(TransferId).collect(),
                 }));
             }
-            // Whatever runs here is let go: the other scheduler has it.
+            // Operations that run here are abandoned: the other scheduler resumes them.
             Feed::Durable(Durable::Deposed) => self.stop.cancel(),
             Feed::World(id, event) => {
                 self.observe(id, &event);

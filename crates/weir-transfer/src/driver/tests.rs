@@ -25,7 +25,8 @@ use crate::{
 
 type Core = Probe<Command, Record, Op, Event>;
 
-/// Files below this end at once, because nobody listens at their source; those above wait for a source that never answers.
+/// Files below this end at once, because no server listens at their source; those above wait for a source that never
+/// answers.
 const LONG: u64 = 1000;
 
 fn beginning(store: Arc<dyn Store>) -> (Arc<dyn Store>, Beginning) {
@@ -70,7 +71,7 @@ impl Harness for RealWorld {
             .unwrap();
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(&directory.path().join("db"), Sealer::ephemeral()).unwrap());
-        // Connections are accepted by the kernel, and nobody ever reads from them.
+        // The kernel accepts connections, but no server reads from them.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for (job, first, source) in [(1, 1, nobody), (2, LONG, silent.local_addr().unwrap())] {

@@ -38,7 +38,7 @@ impl Subject<'_> {
         }
     }
 
-    /// `2026-11-21-1830__src.example.org__dst.example.org__7__<job>`: what follows the last `__` is the job.
+    /// `2026-11-21-1830__src.example.org__dst.example.org__7__<job>`: the job's id follows the last `__`.
     fn transfer_id(&self, began: Millis, ends: &Ends) -> String {
         let time = weir_service::time::format(began);
         let (day, clock) = time.split_once('T').unwrap_or((&time, ""));
@@ -326,7 +326,7 @@ impl<'a> Complete<'a> {
             tr_error_category: if failed { category(error_code(result)) } else { "" },
             t_final_transfer_state: verdict.word(),
             t_final_transfer_state_flag: verdict.flag(),
-            // What moved, not what was to be moved: a failed transfer must not count as its size.
+            // Bytes that moved, not the size of the file: a failed transfer must not count as its size.
             tr_bt_transfered: result.bytes_moved,
             nstreams: job.params.nostreams.unwrap_or(1),
             buf_size: 0,
@@ -455,13 +455,13 @@ pub(crate) fn state(subject: &Subject<'_>, change: &StateChange<'_>) -> Vec<u8> 
     })
 }
 
-/// What a state message says beside its subject.
+/// The content of a state message beside its subject.
 pub(crate) struct StateChange<'a> {
     pub job: &'a str,
     pub file: &'a str,
     pub at: Millis,
     pub reason: Option<&'a str>,
-    /// What tape did for the file.
+    /// The tape operations of the file.
     pub tape: Option<&'a TapeTimes>,
 }
 
@@ -471,7 +471,7 @@ fn line(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// Printable ASCII without quotes, at most 1024 characters: what readers of these messages have always been given.
+/// Printable ASCII without quotes, at most 1024 characters: the format that readers of these messages expect.
 fn plain(text: &str) -> String {
     let kept = text.chars().filter(|c| !matches!(c, '\n' | '"' | '\''));
     kept.map(|c| if (' '..='~').contains(&c) { c } else { ' ' })

@@ -1,10 +1,11 @@
-//! Messages about transfers, as FTS3 publishes them, for whoever watches: monitoring, Rucio's receiver, accounting.
+//! Messages about transfers, in FTS3's format, for monitoring, Rucio's receiver and accounting.
 //!
-//! A message is written to the spool, a folder of lines, once what it tells is durable; each sink (a file, a webhook, a
-//! STOMP broker) reads the spool at its own pace and remembers how far it is. So a sink that is down delays nobody, and misses
-//! nothing until the spool is full. After a crash a sink may be told again what it was told in the last moments.
+//! A message is written to the spool, a folder of lines, once its event is durable. Each sink (a file, a webhook, a
+//! STOMP broker) reads the spool at its own pace and remembers its position. A sink that is down delays no other, and
+//! misses nothing until the spool is full. After a crash a sink may receive its last messages again.
 //!
-//! Nothing here decides or knows anything of the queue: [`Events`] is told of records by the driver, of times by the executor.
+//! This module decides nothing and has no access to the queue: the driver passes records to [`Events`], the executor
+//! passes times.
 
 mod message;
 mod notice;

@@ -1,4 +1,4 @@
-//! What the event writer is told.
+//! Notices to the event writer.
 
 use uuid::Uuid;
 use weir_executor::timeline::Timeline;
@@ -10,7 +10,7 @@ use weir_service::time::Millis;
 
 use crate::store::Change;
 
-/// What the event writer is told.
+/// A notice to the event writer.
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// A job is durable.
@@ -25,15 +25,15 @@ pub(crate) enum Notice {
     BegunElsewhere(OpId, Millis),
     /// An attempt at another node is over, and this is how its time went.
     OverElsewhere(OpId, Timeline),
-    /// That an attempt ended is durable.
+    /// The end of an attempt is durable.
     Ended(OpId, Box<Change>),
-    /// That it is the turn of a file that was not used so far, is durable.
+    /// The turn of a file that was not used so far is durable.
     Released(u64),
-    /// That a file is being brought online, or its copy watched, is durable.
+    /// The start of a file's staging, or of the watch for its copy on tape, is durable.
     Began {
-        /// Which.
+        /// The id of the file.
         file: u64,
-        /// What is done.
+        /// The operation.
         work: Work,
         /// Since when.
         at: Millis,
@@ -52,7 +52,7 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// What a change, once durable, is to be told. `op`: the attempt behind it, if there is one.
+    /// The notice of a durable change, if it has one. `op`: the attempt behind it, if there is one.
     pub(crate) fn of(op: Option<OpId>, change: &Change) -> Option<Self> {
         Some(match (op, change) {
             (_, Change::Submit(submission)) => Self::Submitted {
@@ -87,7 +87,7 @@ impl Notice {
         })
     }
 
-    /// The store took these in place of what this was to tell of. Whether it still has something to tell.
+    /// The store took these changes in place of the one of this notice. Returns whether a message remains to be sent.
     pub(crate) fn holds_instead(&mut self, instead: &[Change]) -> bool {
         let Self::Ended(op, told) = self else {
             return matches!(self, Self::Cancelled { .. }) && !instead.is_empty();

@@ -1,4 +1,5 @@
-//! Writes messages: a thread that hears what has become durable, finds the rows behind it, and appends lines to the spool.
+//! The event writer: a thread that takes notices of durable changes, reads their rows, and appends messages to the
+//! spool.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -40,13 +41,13 @@ const WAITING_MAX: usize = 100_000;
 /// How often appended lines are made to survive a loss of power.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// How often segments that nobody needs are looked for.
+/// Interval of the search for segments that every sink has read.
 const PRUNE_EVERY: Duration = Duration::from_secs(5);
 
 /// How long the event writer waits before it tries a spool again that refused.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// An attempt under way: what its messages will show.
+/// An attempt under way: data for its messages.
 #[derive(Clone)]
 struct Attempt {
     job: NewJob,
@@ -78,8 +79,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Events {
-    /// Opens the spool, and starts the event writer and the sinks. `endpoint`: this service's name in messages. `retries`: those of a job
-    /// that leaves it to the service.
+    /// Opens the spool, and starts the event writer and the sinks. `endpoint`: this service's name in messages.
+    /// `retries`: the default number for jobs that do not set it.
     pub(crate) fn start(
         config: &EventsConfig,
         (endpoint, retries): (String, u8),
@@ -122,7 +123,7 @@ impl Events {
         })
     }
 
-    /// Tells nobody, but keeps what the scheduler has to tell.
+    /// Sends no message, but keeps the scheduler's notices.
     pub(crate) fn for_a_remote_executor() -> Self {
         Self {
             shared: None,
@@ -158,7 +159,7 @@ impl Events {
         self.shared.as_ref().map(|shared| shared.meters.as_ref())
     }
 
-    /// Writes what was told, and ends. Sinks go on at the next start where they were.
+    /// Writes the pending notices, and ends. Sinks continue at the next start where they were.
     pub(crate) async fn close(&self) {
         let Some(shared) = self.shared.clone() else { return };
         lock(&shared.notices).take();
@@ -183,7 +184,7 @@ impl Told for Events {
         lock(&shared.attempts).insert(op, attempt);
     }
 
-    // What it came to is told by [`Notice::Ended`].
+    // Its result comes with [`Notice::Ended`].
     fn over(&self, op: OpId, timeline: Timeline) {
         if let Some(times) = &self.times {
             lock(times).insert(op, timeline);
@@ -282,7 +283,8 @@ impl EventWriter {
         }
     }
 
-    /// Writes what a notice tells. While the store cannot be read the event writer waits: the message would be lost.
+    /// Writes the message of a notice. The event writer waits while the store cannot be read: otherwise the message
+    /// would be lost.
     fn write(&self, notice: &Notice, page: &mut Lines) {
         let before = page.mark();
         while let Err(error) = self.tell(notice, page) {
@@ -338,7 +340,7 @@ impl EventWriter {
         Ok(())
     }
 
-    /// What its files have come to since is told by messages of its own.
+    /// Later states of its files have messages of their own.
     fn submitted(&self, job: Uuid, live: Option<u64>, page: &mut Lines) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
         for file in self.store.files(job)? {
@@ -360,7 +362,7 @@ impl EventWriter {
         Ok(())
     }
 
-    /// Only the first time is news: what is watched for tape was told to be archiving when it was copied.
+    /// Only the first start is reported: a file watched for tape was reported as archiving when it was copied.
     fn began(&self, file: u64, work: Work, at: Millis, page: &mut Lines) -> Result<(), StoreError> {
         let Some(file) = self.store.file(file)?.filter(|_| work == Work::Stage) else {
             return Ok(());
@@ -380,7 +382,7 @@ impl EventWriter {
         Ok(())
     }
 
-    /// What it has come to since is told by messages of its own.
+    /// Later states of the file have messages of their own.
     fn released(&self, file: u64, page: &mut Lines) -> Result<(), StoreError> {
         let Some((job, file)) = self.rows(file)? else {
             return Ok(());
@@ -410,7 +412,7 @@ impl EventWriter {
             Change::End { state, result, at, .. } => (Some(*state), *state, result, *at),
             Change::Again { work, result, at, .. } => (None, FileState::waiting(*work), result, *at),
             Change::Advance { next, result, at, .. } => {
-                // What was copied has arrived, whatever tape makes of it.
+                // A copied file has arrived, whatever the result on tape.
                 let state = FileState::Finished;
                 (
                     Some(state),

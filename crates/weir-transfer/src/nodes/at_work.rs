@@ -1,7 +1,7 @@
-//! Operations that run at a node for a scheduler elsewhere: each once.
+//! Operations that run at a node for a scheduler elsewhere: each runs once.
 //!
-//! A lease that was not noted as taken is ordered again. So an operation stays on the list until its end was written, and then until
-//! orders are looked for anew: what was read before may still hold it.
+//! A lease whose acceptance was not recorded is ordered again. So an operation stays on the list until its end is
+//! written, and then until orders are read anew: an earlier read may still contain it.
 
 use std::{
     collections::HashMap,
@@ -18,13 +18,13 @@ pub(super) struct AtWork(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     running: HashMap<OpId, CancellationToken>,
-    /// Those of them that are over.
+    /// Ended operations.
     over: Vec<OpId>,
-    /// What moved since it was last told.
+    /// Bytes moved since the last report.
     moved: HashMap<OpId, u64>,
 }
 
-/// A place on the list: goes with the operation, and then with what is told of its end.
+/// A place on the list: held by the operation, and then by the report of its end.
 #[derive(Debug)]
 pub(super) struct Place {
     list: AtWork,
@@ -36,7 +36,7 @@ impl AtWork {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders are about to be looked for: none of what is over now will be among them.
+    /// Orders are about to be read: they will not contain operations that have ended by now.
     pub(super) fn look_anew(&self) {
         let mut state = self.lock();
         for op in std::mem::take(&mut state.over) {

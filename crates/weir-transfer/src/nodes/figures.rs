@@ -1,4 +1,4 @@
-//! What a node shows of itself and the others. Each figure is defined in `docs/metrics.md`.
+//! Metrics of a node and of the other nodes. Each is defined in `docs/metrics.md`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use weir_store::{
 use super::Membership;
 use crate::store::StoreError;
 
-/// Living nodes with the operations they carry out for the scheduler, and who that is.
+/// Living nodes with the operations that they run for the scheduler, and the scheduler's node.
 struct Nodes {
     peers: Vec<Peer>,
     leases: BTreeMap<uuid::Uuid, i64>,

@@ -1,4 +1,4 @@
-//! The scheduler's side of other nodes: what runs there, what came in there, and what they ask.
+//! The scheduler's side of other nodes: their operations, their submissions and their requests.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// How often the scheduler looks even if nobody rings.
+/// Interval at which the scheduler looks without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How often progress of other nodes is read.
@@ -37,7 +37,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// Requests of other nodes that are answered at the same time.
 const ANSWERING_MAX: usize = 256;
 
-/// What a lease says is to be done.
+/// The operation of a lease.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Order {
     pub op: Op,
@@ -80,7 +80,7 @@ struct Place {
 struct Afar {
     node: Uuid,
     host: Arc<str>,
-    /// Its destination, once that was found out: nobody else writes there meanwhile, here or at any other node.
+    /// Its destination, once known: no other transfer writes there meanwhile, here or at any other node.
     target: Option<Target>,
 }
 
@@ -99,7 +99,7 @@ struct Shared {
     /// Operations this node carries out itself; 0: only if no other does.
     slots: u32,
     places: Mutex<BTreeMap<Uuid, Place>>,
-    /// What runs elsewhere, and where.
+    /// Operations that run elsewhere, with their nodes.
     afar: Mutex<HashMap<OpId, Afar>>,
     errands: UnboundedSender<Errand>,
     /// Jobs that came in elsewhere and are known, but may still be told of.
@@ -117,7 +117,7 @@ pub(crate) struct Scheduling {
     pub(crate) answer: Box<dyn Fn(Asked) -> Answered + Send + Sync>,
 }
 
-/// What [`Fleet::run`] needs.
+/// The input of [`Fleet::run`].
 pub(crate) struct Errands(UnboundedReceiver<Errand>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -164,7 +164,7 @@ impl OtherNodes for Fleet {
             return false;
         };
         let mut places = lock(&shared.places);
-        // By what part of its slots would be taken: compared without division.
+        // By the share of its slots that would be used: compared without division.
         let freest = places.iter_mut().min_by(|(_, a), (_, b)| {
             let (a, b) = ((u64::from(a.load) + 1, a.slots), (u64::from(b.load) + 1, b.slots));
             (a.0 * u64::from(b.1)).cmp(&(b.0 * u64::from(a.1)))
@@ -259,7 +259,7 @@ impl Fleet {
         }
     }
 
-    /// Notes who may be given operations.
+    /// Records the nodes that may be given operations.
     fn place(&self, peers: &[Peer]) {
         let own = self.shared.membership.node().id;
         let mut places = lock(&self.shared.places);
@@ -274,8 +274,8 @@ impl Fleet {
         self.shared.membership.gives_to(places.keys().copied().collect());
     }
 
-    /// Works until it is stopped, or finds that it does not lead any more: then it stops all else of it. After this process's time it
-    /// does nothing: one that was stopped and goes on must not even look.
+    /// Runs until it is stopped, or until it finds that it no longer leads: then it stops all other work of the
+    /// scheduler. After this process's term it does nothing: a process that was paused must not even read.
     pub(crate) async fn run(self, scheduling: Scheduling, Errands(mut errands): Errands) {
         let stop = scheduling.driver.stop_token();
         let mut desk = Desk {
@@ -285,7 +285,7 @@ impl Fleet {
             to_do: Vec::new(),
             lent: HashSet::new(),
             answering: Arc::default(),
-            // A first look finds whatever is there.
+            // The first look finds all existing rows.
             doubt: true,
             looked: Instant::now(),
             read: Instant::now(),
@@ -414,7 +414,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Keeps the destinations of what is to be given. What would write where something else does, is not given.
+    /// Reserves the destinations of the operations to hand out. An operation whose destination is taken is not handed
+    /// out.
     async fn enter(&mut self) -> Result<(), StoreError> {
         let files = self.to_do.iter().filter_map(|errand| match errand {
             Errand::Lend(lease) => Some(lease.op.transfer.0),
@@ -481,7 +482,7 @@ impl Desk {
                     .copied()
                     .filter(|job| !known.contains(job))
                     .collect::<Vec<_>>();
-                // What a try that fails has handed over must not be handed over again: it may have ended by then.
+                // A failed try must not repeat what it has handed over: that may have ended by then.
                 let mut found = Vec::new();
                 store.restore_these(&fresh, &mut |restored| hand_over(restored, &mut |job| found.push(job)))?;
                 known.extend(&fresh);
@@ -497,7 +498,7 @@ impl Desk {
         }
     }
 
-    /// Answers what only the scheduler can, each on a task of its own.
+    /// Answers requests that only the scheduler can answer, each on its own task.
     async fn answer(&mut self) -> Result<(), StoreError> {
         let answering = lock(&self.answering).iter().copied().collect::<Vec<_>>();
         if answering.len() >= ANSWERING_MAX {
@@ -526,7 +527,7 @@ impl Desk {
         Ok(())
     }
 
-    /// How far operations are; and those whose lease is gone without a word are lost.
+    /// Reads the progress of operations; those whose lease has vanished are lost.
     async fn progress(&mut self) -> Result<(), StoreError> {
         if self.lent.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a door knows of the room at the scheduler without asking: what that said last, and what came in here since.
+//! A door's estimate of free queue slots at the scheduler: the scheduler's last report minus the jobs taken here since.
 
 use std::{
     collections::HashSet,
@@ -7,19 +7,19 @@ use std::{
 
 use crate::driver::Holdings;
 
-/// How old what the scheduler says may be, and how long a job takes until it knows it.
+/// Greatest age of the scheduler's report, and longest time until the scheduler knows a job.
 const LATE: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ledger {
     told: Holdings,
-    /// What came in since then, and what in the while before.
+    /// Jobs taken since then, and in the period before.
     since: Instant,
     recent: [Recent; 2],
 }
 
-/// What came in during a while.
+/// Jobs taken during a period.
 #[derive(Debug, Default)]
 struct Recent {
     transfers: u64,
@@ -36,7 +36,8 @@ impl Ledger {
         }
     }
 
-    /// The scheduler says what it holds: what came in here last is not among it yet. While it says nothing, nothing is left out.
+    /// Takes a report of the scheduler: it does not include the jobs taken here last. Without reports, no job is
+    /// dropped from the count.
     pub(super) fn hear(&mut self, told: Holdings, now: Instant) {
         self.told = told;
         if now.duration_since(self.since) >= LATE {
@@ -45,7 +46,7 @@ impl Ledger {
         }
     }
 
-    /// Notes a job, if there is room for it whatever it names. Else only the scheduler can tell.
+    /// Counts a job, if there is room for it whatever its names. Otherwise only the scheduler can decide.
     pub(super) fn takes(
         &mut self,
         transfers: usize,

@@ -1,4 +1,4 @@
-//! This node among the others, and what the scheduler's node and the doors of the others know of each other.
+//! This node among the others: state shared between the scheduler's node and the doors of other nodes.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -26,11 +26,11 @@ use crate::{
 pub(super) struct Bells {
     pub(super) leader: Notify,
     pub(super) executor: Notify,
-    /// Those who wait for the scheduler's answer, by the number of their request.
+    /// Requests that wait for the scheduler's answer, by number.
     doors: Mutex<HashMap<i64, Arc<Notify>>>,
 }
 
-/// See the module. What all services share of it is behind [`Deref`].
+/// The membership of this node; see the module. State shared by all services is behind [`Deref`].
 pub struct Membership {
     pub(crate) store: Arc<PostgresStore>,
     node: Arc<weir_store::Membership<Share>>,
@@ -44,7 +44,7 @@ impl Deref for Membership {
     }
 }
 
-/// What nodes of a transfer service tell each other.
+/// Parameters that nodes of a transfer service share.
 pub struct Share {
     bells: Bells,
     told: Mutex<Told>,
@@ -55,7 +55,7 @@ struct Told {
     given: BTreeSet<Uuid>,
     /// The scheduler is here, or has not let go of everything yet.
     schedules: bool,
-    /// What is held here, while the scheduler is here.
+    /// The scheduler's holdings, while it runs here.
     holds: Option<Holdings>,
     ledger: Ledger,
 }
@@ -113,7 +113,7 @@ impl Membership {
         self.told().given = nodes;
     }
 
-    /// What the scheduler here holds: other nodes are told with the next sign of life.
+    /// Publishes the holdings of the scheduler here, with the next heartbeat.
     pub(super) fn holds(&self, holds: Holdings) {
         let mut told = self.told();
         told.holds = told.schedules.then_some(holds);
@@ -146,7 +146,7 @@ impl Membership {
         self.node.begin_leading(epoch).await;
     }
 
-    /// This process does not schedule any more, and has let go of what it did as the scheduler.
+    /// This process no longer schedules, and has stopped all work of the scheduler.
     pub fn end_scheduling(&self) {
         {
             let mut told = self.told();
@@ -182,7 +182,7 @@ impl Bells {
                     bell.notify_one();
                 }
             }
-            // Who knows what was missed.
+            // Notifications may have been missed.
             _ => {
                 self.leader.notify_one();
                 self.executor.notify_one();
@@ -192,7 +192,7 @@ impl Bells {
     }
 }
 
-/// A bell that hangs as long as somebody waits.
+/// A registered waiter, which is removed when dropped.
 pub(super) struct Door<'a> {
     bells: &'a Bells,
     number: i64,
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn an_answer_wakes_only_who_waits_for_it() {
-        // Each answer would make everybody ask the database.
+        // Each answer would make every waiter query the database.
         let bells = Bells::default();
         let (one, two) = (bells.door(1), bells.door(2));
         bells.ring("doors 2");

@@ -1,18 +1,18 @@
-//! Several nodes on one database: each serves the door; one schedules; all that may, copy.
+//! Several nodes on one database: every node serves the door, one node schedules, every enabled node copies.
 //!
-//! A node says every two seconds that it lives ([`Membership`]). The leader gives operations
-//! to living nodes as leases (`fleet`); they carry them out and report (`remote_executor`). A node that does not schedule writes submissions
-//! itself and hands every other request that needs the scheduler over to it (`weir-fts`). Notifications of the database make all of
-//! this quick; looks once a second make it sure.
+//! A node writes a heartbeat every two seconds ([`Membership`]). The leader gives operations to living nodes as leases
+//! (`fleet`); they carry them out and report (`remote_executor`). A node that does not schedule writes submissions
+//! itself, and forwards every other request that needs the scheduler (`weir-fts`). Notifications of the database make
+//! this fast; polling once a second makes it reliable.
 //!
-//! Why nothing is done by two at a time:
+//! Rules that prevent two nodes from doing the same work:
 //!
-//! - A node lets go of everything by its own clock when it could not say for a term that it lives ([`Term`](weir_store::Term)), and the scheduler gives
-//!   its operations to others only after that time, and some more.
-//! - A new scheduler decides nothing before every living node has let go of what an older one ordered.
-//! - What a node claims, moves and reports is written only as long as the lease is its own.
-//! - Operations that run in the scheduler's own process have no lease: its epoch guards what they write. So a single node writes no
-//!   row more than before.
+//! - A node that could not write its heartbeat for a term stops all its operations by its own clock
+//!   ([`Term`](weir_store::Term)). The scheduler reassigns them only after that time and a margin.
+//! - A new scheduler decides nothing before every living node has stopped the operations of older schedulers.
+//! - A node's claims, progress and reports are written only while it holds the lease.
+//! - Operations in the scheduler's own process have no lease: its epoch fences their writes. So a single node writes no
+//!   additional row.
 
 mod asking;
 mod at_work;

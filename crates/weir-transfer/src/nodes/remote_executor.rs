@@ -1,4 +1,4 @@
-//! What this node carries out for a scheduler elsewhere.
+//! Operations that this node runs for a scheduler elsewhere.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,7 +23,7 @@ use crate::events::Events;
 use crate::store::journal::Notes;
 use crate::store::{StoreError, Writer, postgres::Lease};
 
-/// How often this node looks for orders even if nobody rings.
+/// Interval at which this node looks for orders without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How often progress is told.
@@ -125,7 +125,7 @@ impl RemoteExecutor {
             return;
         };
         let Ok(order) = serde_json::from_str::<Order>(&lease.order) else {
-            // Of a newer version: the scheduler learns that nobody here could do it.
+            // An order of a newer version: the scheduler learns that this node cannot run it.
             let _ = self.told.send((me, place, Report::lost()));
             return;
         };
@@ -176,7 +176,7 @@ async fn tell(
             _ = progress.tick() => {}
         }
         while !told.is_empty() {
-            // What an earlier life of this node did is not its own any more.
+            // Operations of an earlier life of this node are not its own any more.
             let me = membership.node().id;
             let reports = told
                 .iter()

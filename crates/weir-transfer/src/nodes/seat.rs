@@ -20,13 +20,13 @@ use crate::{
     store::{Change, Durable, StoreError, Submission, Writer},
 };
 
-/// How long a request waits for a store that does not write. What was read for it before may have taken some seconds too.
+/// Longest wait of a request for a store that does not write. Reads before it may have taken some seconds too.
 const PATIENCE: Duration = Duration::from_secs(7);
 
 /// How often it is looked whether the store writes.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The door's handle on whoever takes its requests. Clones share it.
+/// The door's handle on the current receiver of its requests. Clones share it.
 #[derive(Clone)]
 pub struct Seat {
     driver: watch::Sender<Option<Driver>>,
@@ -35,7 +35,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Nobody sits there yet.
+    /// A handle without a receiver.
     pub fn new(entry: Option<Arc<Entry>>) -> Self {
         Self {
             driver: watch::channel(None).0,
@@ -137,7 +137,7 @@ impl Seat {
         }
     }
 
-    /// What keeps the service from its work, if anything does.
+    /// The problem that keeps the service from working, if there is one.
     pub fn trouble(&self) -> Option<String> {
         match (self.driver(), &self.entry) {
             (Some(driver), None) => driver.trouble(),
@@ -169,7 +169,7 @@ impl Seat {
     }
 }
 
-/// Takes submissions at a node that does not lead, and what its copies claim.
+/// Takes submissions at a node that does not lead, and the claims of its copies.
 pub struct Entry {
     membership: Arc<Membership>,
     writer: Arc<Writer>,
@@ -220,7 +220,7 @@ impl Entry {
         }))
     }
 
-    /// For what copies claim.
+    /// The writer for claims of copies.
     pub fn writer(&self) -> Arc<Writer> {
         self.writer.clone()
     }
@@ -252,12 +252,13 @@ impl Entry {
         Ok(())
     }
 
-    /// Whether a job is there whose scheduler was deposed while it was on its way. What that one could not write before, it never will.
+    /// Looks up a job whose scheduler lost its leadership while the job was on its way. That scheduler can no longer
+    /// write it.
     async fn find_out(&self, job: uuid::Uuid, first: Option<u64>) -> Answer {
         let store = self.membership.store.clone();
         let found = blocking(move || {
             let store: &dyn crate::store::Store = store.as_ref();
-            // Takes its turn after whatever the database is still at work on.
+            // Waits for the statements that the database still runs.
             store.renew().or_else(|error| match error {
                 StoreError::Deposed => Ok(()),
                 other => Err(other),

@@ -1,4 +1,4 @@
-//! Who changed what, and when.
+//! The audit log: author, time and content of each change.
 
 use std::{
     collections::VecDeque,
@@ -22,9 +22,9 @@ pub struct Entry {
     pub datetime: String,
     /// The administrator.
     pub dn: String,
-    /// What was asked, as text.
+    /// The request, as text.
     pub config: String,
-    /// What was done.
+    /// The action.
     pub action: String,
 }
 
@@ -46,7 +46,7 @@ fn key(number: u64) -> String {
 }
 
 impl Audit {
-    /// Reads what the store holds.
+    /// Reads the entries of the store.
     pub(super) fn load(store: &dyn Store) -> Result<Self, StoreError> {
         let read = |(key, value): (String, String)| {
             let number = key.strip_prefix(PREFIX)?.parse::<u64>().ok()?;
@@ -81,7 +81,7 @@ impl Audit {
             .collect()
     }
 
-    /// An entry, and what the store must be told of it: goes into one transaction with the change itself.
+    /// Makes an entry, with its changes for the store: they go into one transaction with the audited change.
     pub fn draft(&self, at: Millis, who: &str, action: &str, config: String) -> (Entry, Vec<Change>) {
         let entry = Entry {
             datetime: time::format(at),
@@ -103,7 +103,7 @@ impl Audit {
         (entry, changes)
     }
 
-    /// Notes an entry, after the store has it. Nobody else may have drafted one meanwhile.
+    /// Adds an entry that the store has written. No other entry may be drafted in between.
     pub fn note(&self, entry: Entry) {
         let mut book = self.lock();
         let number = book.next;

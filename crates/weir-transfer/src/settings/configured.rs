@@ -1,9 +1,9 @@
-//! What the configuration file sets.
+//! Settings of the configuration file.
 
 use super::{Key, Place, Plan, Worth};
 use crate::config::TransferConfig;
 
-/// What holds before administrators change it.
+/// The settings before administrators change them.
 pub fn configured(config: &TransferConfig) -> Plan {
     let limits = &config.limits;
     let se = |name: &str| name.trim().trim_end_matches('/').to_owned();

@@ -1,4 +1,4 @@
-//! What the door asks of the settings for every submission, worked out once per change.
+//! The door's view of the settings for submissions, computed once per change.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ struct Ban {
     vo: Option<String>,
     /// Whether new transfers are taken, to wait.
     takes: bool,
-    /// Whether what is there is taken back.
+    /// Whether a ban cancels existing transfers.
     cancels: bool,
 }
 
@@ -125,18 +125,18 @@ impl DoorView {
         self.bans(se, vo).any(|ban| !ban.takes)
     }
 
-    /// Whether what this VO has at a storage element is taken back.
+    /// Whether the transfers of this VO at a storage element are cancelled.
     pub fn cancels(&self, se: &str, vo: &str) -> bool {
         self.bans(se, vo).any(|ban| ban.cancels)
     }
 
-    /// Streams that were set for the copies of a link, or for those of all.
+    /// Streams configured for the copies of a link, or for all copies.
     pub fn streams(&self, source: &str, destination: &str) -> Option<u32> {
         let of = |source: &str, destination: &str| self.streams.get(&(source.to_owned(), destination.to_owned()));
         of(source, destination).or_else(|| of("*", "*")).copied()
     }
 
-    /// Completes a submission with what it does not say. What is taken from here stays with the job, whatever is set later.
+    /// Completes a submission with defaults. They stay with the job when settings change later.
     pub fn complete(&self, draft: &mut Draft, now: Millis) {
         let of = |vo: &str| self.globals.get(vo).copied().unwrap_or_default();
         let (own, all) = (of(&draft.job.vo), of("*"));
@@ -161,8 +161,8 @@ impl DoorView {
     }
 }
 
-/// So long for a job, and so long more for each MiB of its largest file. If that counts and a size is not known: what the executor
-/// has.
+/// The timeout of a job: a fixed part and a part for each MiB of its largest file. If sizes matter and one is unknown:
+/// the executor's default.
 fn timeout(fixed: u64, per_mib: Option<u64>, mut sizes: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let Some(each) = per_mib else {
         return Some(fixed);

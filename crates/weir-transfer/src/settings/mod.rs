@@ -1,8 +1,8 @@
-//! What administrators set while the service runs: kept in the store in the shape in which clients write it, one row for each
-//! link, storage element, share, group and ban.
+//! Settings of administrators while the service runs: kept in the store in the shape in which clients write them, one
+//! row for each link, storage element, share, group and ban.
 //!
-//! What the core is told follows from all rows together, laid over what the configuration file says. A change is worked out as
-//! the difference between two such plans: so what a row said is taken back with it, and what the file says holds again.
+//! The core's settings follow from all rows together, which override the configuration file. A change is applied as the
+//! difference between two such plans: removing a row restores the value of the file.
 
 mod audit;
 mod configured;
@@ -31,7 +31,7 @@ pub use values::{Invalid, Object, se_name, stands_for, storage_name, yes_or_no};
 
 use values::Checked;
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// By symbolic name.
@@ -48,7 +48,7 @@ pub enum Kind {
     Group,
     /// A storage element that is banned; later kinds overrule earlier ones.
     BannedStorage,
-    /// A user who is banned, by name.
+    /// A banned user, by name.
     BannedUser,
     /// Nothing starts; one row.
     Drain,
@@ -92,13 +92,13 @@ type Rows = BTreeMap<RowKey, Object>;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// What the configuration file says.
+    /// The settings of the configuration file.
     base: Plan,
     rows: Mutex<Rows>,
     door: Mutex<Arc<DoorView>>,
-    /// Who has changed what.
+    /// The audit log.
     pub audit: Audit,
-    /// Held from reading rows until what follows is durable: changes come one after the other.
+    /// Held from reading rows until the change is durable: changes are serialised.
     pub changing: tokio::sync::Mutex<()>,
 }
 
@@ -113,7 +113,7 @@ pub struct Draft {
 }
 
 impl Settings {
-    /// Reads what the store holds. A row that cannot be read is told in the log, and has no effect.
+    /// Reads the rows of the store. An unreadable row is logged, and has no effect.
     pub fn load(store: &dyn Store, base: Plan) -> Result<Self, StoreError> {
         let rows = read(store)?;
         Ok(Self {
@@ -152,12 +152,12 @@ impl Settings {
         self.lock().get(&(kind, name.to_owned())).cloned()
     }
 
-    /// What the core is to be told at a start.
+    /// The core's settings at a start.
     pub fn plan(&self) -> Plan {
         plan_of(&self.base, &self.lock())
     }
 
-    /// Checks what rows would become (`None`: gone). Nothing is changed yet.
+    /// Checks new values of rows (`None`: removed). Nothing is changed yet.
     pub fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<Draft> {
         let mut after = self.lock().clone();
         let before = plan_of(&self.base, &after);
@@ -195,7 +195,7 @@ impl Settings {
         *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(DoorView::of(&rows));
     }
 
-    /// What the door asks for every submission.
+    /// The door's view for submissions.
     pub fn door(&self) -> Arc<DoorView> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -217,7 +217,7 @@ fn read(store: &dyn Store) -> Result<Rows, StoreError> {
     Ok(rows)
 }
 
-/// What a row asks of the core.
+/// The core's settings of a row.
 fn effects((kind, name): &RowKey, row: &Object) -> Checked<rows::Effects> {
     match kind {
         Kind::Link => rows::link(row),

@@ -51,7 +51,7 @@ fn link((source, destination): &Pair, names: &mut Names) -> Link {
     }
 }
 
-/// What is set; each has one value, or none.
+/// A setting's key; each has one value, or none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// Slots of links without a limit of their own.
@@ -68,7 +68,7 @@ pub enum Key {
     Rate(Place),
     /// Group, storage element.
     Member(String, String, Direction),
-    /// Of a link among those of a storage element.
+    /// Weight of a link among the links of a storage element.
     Weight(Pair),
     /// The rate that is aimed at.
     Target(Pair),
@@ -129,10 +129,10 @@ impl Worth {
 /// All that is set.
 pub type Plan = BTreeMap<Key, Worth>;
 
-/// One change of what is set; `None` takes it back.
+/// One change of a setting; `None` removes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSetting {
-    /// What.
+    /// The key.
     pub key: Key,
     /// Its value.
     pub worth: Option<Worth>,
@@ -171,7 +171,7 @@ impl NamedSetting {
     }
 }
 
-/// What leads from one plan to another.
+/// The changes that lead from one plan to another.
 pub fn difference(from: &Plan, to: &Plan) -> Vec<NamedSetting> {
     let gone = from.keys().filter(|key| !to.contains_key(key)).map(|key| NamedSetting {
         key: key.clone(),
@@ -232,7 +232,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_difference_leads_from_one_plan_to_the_other(mut from in plans(), mut to in plans()) {
-            // What was taken back must not linger in the core, and what stayed must not be touched.
+            // A removed setting must not stay in the core, and an unchanged one must not be touched.
             for plan in [&mut from, &mut to] {
                 plan.insert(Key::EveryLink, Worth::Number(plan.len() as u32));
                 plan.insert(Key::Optimiser, Worth::Mode(Mode::Auto));

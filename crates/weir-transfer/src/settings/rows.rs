@@ -1,6 +1,6 @@
-//! One kind of row after the other: what administrators may write, and what follows from it for the core.
+//! The kinds of rows: their allowed keys, and their settings for the core.
 //!
-//! Each reader takes a row as it is kept and checks all of it: what is kept has an effect, or is shown and said to have none.
+//! Each reader takes a row as stored and checks all of it: a stored key has an effect, or is shown as having none.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{
     },
 };
 
-/// What a row asks of the core.
+/// The core's settings of a row.
 pub(super) type Effects = Vec<(Key, Worth)>;
 
 /// FTS3's keys of a link, and ours.
@@ -36,7 +36,7 @@ const LINK_KEYS: [&str; 10] = [
 /// The most streams that a copy may be asked to use.
 const STREAMS_MAX: u32 = 64;
 
-/// Reads `POST /config/links`: the row as it is kept and shown. What is not said stays as it was in `former`.
+/// Reads `POST /config/links`: the row as stored and shown. Keys that are left out keep their value of `former`.
 pub fn normal_link(body: &Object, former: Option<&Object>) -> Checked<Object> {
     only(body, &LINK_KEYS)?;
     let Some(name) = text(body, "symbolicname")? else {
@@ -206,7 +206,7 @@ pub(super) fn storage(se: &str, row: &Object) -> Checked<Effects> {
     Ok(effects)
 }
 
-/// What a VO may do at once at a storage element.
+/// The limits of a VO at a storage element.
 fn of_vo(se: &str, vo: &str, limits: &Object) -> Checked<Effects> {
     only(limits, &["staging", "delete", "inbound", "outbound"])?;
     integer(limits, "delete")?;
@@ -289,8 +289,8 @@ pub fn normal_activities(body: &Object) -> Checked<Object> {
     Ok(row)
 }
 
-/// FTS3's shares are parts of one; an activity that is not listed counts as `default` there. The core's are weights, 100 for
-/// whom nobody gave another: so all are scaled to make `default` (or, without one, their mean) 100.
+/// Converts FTS3's shares to weights. FTS3's are fractions of one, and an unlisted activity counts as `default`. The
+/// core's are weights, 100 by default: all are scaled to make `default` (or, without one, their mean) 100.
 pub(super) fn activities(vo: &str, row: &Object) -> Checked<Effects> {
     let listed = object(row, "share")?.cloned().unwrap_or_default();
     let mut shares = Vec::with_capacity(listed.len());
@@ -337,7 +337,7 @@ pub const GLOBAL_KEYS: [&str; 8] = [
     "ageing",
 ];
 
-/// What holds for jobs of a VO (`*`: of all) that do not say otherwise. Submissions read it; only ageing is the core's.
+/// Defaults for jobs of a VO (`*`: of all). Submissions read them; only ageing is the core's.
 pub(super) fn global(vo: &str, row: &Object) -> Checked<Effects> {
     only(row, &GLOBAL_KEYS)?;
     if integer(row, "retry")?.is_some_and(|retry| !(-1..=255).contains(&retry)) {
@@ -369,7 +369,7 @@ pub(super) fn global(vo: &str, row: &Object) -> Checked<Effects> {
     Ok(vec![(Key::Ageing, Worth::After(after))])
 }
 
-/// `POST /config/weir/groups`: what several storage elements share.
+/// `POST /config/weir/groups`: a resource that several storage elements share.
 pub fn normal_group(body: &Object) -> Checked<Object> {
     only(body, &["name", "max_active", "max_rate", "members"])?;
     let Some(name) = text(body, "name")? else {

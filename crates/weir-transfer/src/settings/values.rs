@@ -1,10 +1,10 @@
-//! Values in what administrators write: numbers that may come as text, rates, names of storage elements.
+//! Values in administrators' requests: numbers that may come as text, rates, names of storage elements.
 
 use serde_json::{Map, Value};
 use weir_executor::surl::{Scheme, Surl};
 use weir_units::BitRate;
 
-/// What is wrong with a setting, for the administrator.
+/// The problem of a setting, for the administrator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(pub String);
@@ -34,7 +34,7 @@ pub(super) fn integer(object: &Object, key: &str) -> Checked<Option<i64>> {
     }
 }
 
-/// A whole number of things: 0 to what a core can count.
+/// A whole number, from 0 to the largest that the core can count.
 pub(super) fn count(object: &Object, key: &str) -> Checked<Option<u32>> {
     match integer(object, key)? {
         None => Ok(None),
@@ -123,7 +123,7 @@ pub(super) fn object<'a>(of: &'a Object, key: &str) -> Checked<Option<&'a Object
     }
 }
 
-/// A key that nobody reads is a typing error: whoever wrote it believes in an effect.
+/// Refuses unknown keys: a misspelt key would silently have no effect.
 pub(super) fn only(object: &Object, known: &[&str]) -> Checked<()> {
     match object.keys().find(|key| !known.contains(&key.as_str())) {
         Some(key) => invalid(format!("Field {key} unknown; there is {}", known.join(", "))),

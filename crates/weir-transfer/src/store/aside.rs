@@ -88,7 +88,7 @@ impl weir_store::Change for Change {
     }
 }
 
-/// Why a file failed whose row the store does not take.
+/// Failure reason of a file whose row the store does not take.
 const NOT_TAKEN: &str =
     "TRANSFER [5] FINALIZATION the service could not record what happened to this file; its log says why";
 

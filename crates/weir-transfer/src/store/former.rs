@@ -66,7 +66,7 @@ fn goes_on(store: &dyn Store) {
 
 #[test]
 fn a_file_of_an_earlier_version_opens_and_goes_on() {
-    // Who installs a new version would lose the queue.
+    // Installing a new version would lose the queue.
     for version in FORMER {
         let folder = tempfile::tempdir().unwrap();
         let unpacked = Command::new("tar")

@@ -1,4 +1,4 @@
-//! What the executor has to have kept, as changes of the store.
+//! The executor's journal, written as changes of the store.
 
 use std::sync::Arc;
 

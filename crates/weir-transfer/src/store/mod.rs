@@ -1,14 +1,14 @@
-//! What must outlive the process: one trait, two backends, one suite.
+//! The store: one trait, two backends, one test suite.
 //!
 //! The store holds rows of the present, not a log: jobs, files, past attempts, tokens, settings. Its rules:
 //!
 //! - [`Store::apply`] returns when a whole batch is durable, or changes nothing.
-//! - A file that has come to its end ([`FileState::is_terminal`]) never changes again; a change that comes late is ignored.
-//! - A token is kept once, sealed ([`Sealer`]), under its hash. What URLs carry after the path is sealed too, beside the file.
-//! - A job's files have consecutive ids, so that they are found without an index. The first one's is the job's number.
-//! - What ended some time ago leaves the tables of the present for history ([`Store::archive`]), by itself and in small pieces;
-//!   every question is answered from both. A token goes with the last file that names it, and
-//!   what its URLs carried goes with each file.
+//! - A file that has come to its end ([`FileState::is_terminal`]) never changes again; a late change is ignored.
+//! - A token is kept once, sealed ([`Sealer`]), under its hash. The query of a URL is sealed too, beside the file.
+//! - A job's files have consecutive ids, so that they are found without an index. The job's number is the id of the
+//!   first.
+//! - Jobs leave the live tables for history some time after their end ([`Store::archive`]), in small steps; every query
+//!   reads both. A token is deleted with the last file that names it, a URL's query with its file.
 
 mod aside;
 mod conflict;
@@ -79,7 +79,7 @@ pub enum Change {
     Begin {
         /// The file.
         file: u64,
-        /// What it does.
+        /// The operation.
         work: Work,
         /// From 1.
         attempt: u32,
@@ -94,7 +94,7 @@ pub enum Change {
         file: u64,
         /// When.
         at: Millis,
-        /// What follows.
+        /// The next operation.
         next: Work,
         /// How it went, if bytes moved.
         result: Option<FileResult>,
@@ -107,7 +107,7 @@ pub enum Change {
         /// The request.
         request: String,
     },
-    /// Pins were given back, or nobody knows of them.
+    /// Pins were released, or are unknown to the storage.
     Unpinned {
         /// The files.
         files: Vec<u64>,
@@ -116,7 +116,7 @@ pub enum Change {
     Again {
         /// The file.
         file: u64,
-        /// What it waits for again.
+        /// The operation that it waits for again.
         work: Work,
         /// The attempt that ended.
         attempt: u32,
@@ -124,14 +124,14 @@ pub enum Change {
         at: Millis,
         /// How it went.
         result: FileResult,
-        /// What follows.
+        /// The follow-up.
         follow_up: FollowUp,
     },
     /// A file came to its end.
     End {
         /// The file.
         file: u64,
-        /// What was done last.
+        /// The last operation.
         work: Work,
         /// When.
         at: Millis,
@@ -140,7 +140,8 @@ pub enum Change {
         /// How it went.
         result: FileResult,
     },
-    /// It is the turn of a file that was not used so far. A further source goes on with what is known of the destination.
+    /// It is the turn of a file that was not used so far. A further source continues with the known state of the
+    /// destination.
     Release {
         /// The file.
         file: u64,
@@ -167,7 +168,7 @@ pub enum Change {
         /// Why.
         reason: String,
     },
-    /// What a file's attempts may have left at its destination.
+    /// The file that attempts may have left at the destination.
     Claim {
         /// The file.
         file: u64,
@@ -202,7 +203,7 @@ impl Change {
         match self {
             Self::Claim { file, .. } | Self::Metadata { file, .. } => Some(vec![*file]),
             Self::Requested { files, .. } => Some(files.clone()),
-            // Pins outlive their leases, and giving one back twice harms nobody.
+            // Pins outlive their leases, and releasing one twice is harmless.
             Self::Unpinned { .. } => Some(Vec::new()),
             _ => None,
         }
@@ -218,11 +219,11 @@ pub struct Submission {
     pub files: Vec<NewFile>,
     /// Every token that a file names.
     pub tokens: BTreeMap<TokenHash, Secret>,
-    /// Those that are sealed already: [`Store::seal`].
+    /// Tokens that are sealed already: [`Store::seal`].
     pub sealed: BTreeMap<TokenHash, Vec<u8>>,
     /// The one file that begins, if the others wait for it: they are [`FileState::NotUsed`].
     pub live: Option<u64>,
-    /// Those of its tokens that may be renewed.
+    /// The tokens that may be renewed.
     pub expiring: BTreeMap<TokenHash, Expiring>,
     /// Refused if a transfer that has not ended writes to one of its destinations.
     pub one_writer: bool,
@@ -231,7 +232,8 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// A job whose files go one after the other begins with the first, unless the scheduler finds a better one.
+    /// A submission. A job whose files go one after the other begins with the first, unless the scheduler finds a
+    /// better one.
     pub fn new(job: NewJob, files: Vec<NewFile>, tokens: BTreeMap<TokenHash, Secret>) -> Self {
         let in_turn = matches!(job.kind, SEVERAL_SOURCES | SEVERAL_HOPS);
         let live = files.first().map(|file| file.id).filter(|_| in_turn);
@@ -253,7 +255,8 @@ impl Submission {
         (end(self.files.first()), end(self.files.last()))
     }
 
-    /// The files whose destinations must be free, with the names of these. As in FTS3 sources of one file are not asked.
+    /// The files whose destinations must be free, with the hashes of these. As in FTS3, further sources of one file are
+    /// not checked.
     pub fn destinations(&self) -> impl Iterator<Item = (&NewFile, TokenHash)> {
         let asked = self.one_writer && self.job.kind != SEVERAL_SOURCES;
         let files = self.files.iter().filter(move |_| asked);
@@ -274,7 +277,7 @@ impl Submission {
     }
 }
 
-/// What follows an attempt that was not the last.
+/// The follow-up of an attempt that was not the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FollowUp {
     /// Begin of the next attempt, at the earliest.
@@ -287,7 +290,7 @@ pub struct FollowUp {
     pub resume: bool,
 }
 
-/// What the scheduler must know of a file that has not come to its end.
+/// The scheduler's data about an unfinished file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
     /// The file.
@@ -306,9 +309,9 @@ pub struct Live {
     pub running: bool,
     /// Whether it is cancelled, and its attempt being stopped.
     pub stopping: bool,
-    /// Its state; says what it waits for, or what is being done.
+    /// Its state; names the operation that it waits for or runs.
     pub state: FileState,
-    /// What was to follow the newest attempt that ended.
+    /// The follow-up of the newest attempt that ended.
     pub follow_up: FollowUp,
 }
 
@@ -348,13 +351,13 @@ pub struct LiveJob {
 /// A row that is damaged, or of a version that this one does not understand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Which, for people: `job 5f0b6a52-…`, `file 7`.
+    /// The row, for people: `job 5f0b6a52-…`, `file 7`.
     pub what: String,
     /// Why.
     pub reason: String,
 }
 
-/// What a restore comes upon.
+/// An item of a restore.
 #[derive(Debug, Clone)]
 pub enum Restored {
     /// A job.
@@ -363,16 +366,16 @@ pub enum Restored {
     Unreadable(Unreadable),
 }
 
-/// Which jobs a listing holds. Empty fields admit all.
+/// The filter of a job listing. Empty fields match all.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
     /// Only these states; empty: only jobs that are not finished.
     pub states: Vec<JobState>,
-    /// Whose, by name.
+    /// The user's name.
     pub user_dn: Option<String>,
-    /// Whose, by delegation id.
+    /// The user's delegation id.
     pub cred_id: Option<String>,
-    /// Which VO's.
+    /// The VO.
     pub vo: Option<String>,
     /// `scheme://host` of the sources.
     pub source_se: Option<String>,
@@ -411,15 +414,15 @@ pub trait Store: Orders {
         let _ = submission;
     }
 
-    /// Makes a batch durable: all of it, or nothing. After an error that passes it is not known which; whoever goes on gives the very
-    /// same batch again, until it is known.
+    /// Makes a batch durable: all of it, or nothing. After a temporary error the result is unknown; the caller gives
+    /// the very same batch again, until it is known.
     ///
     /// # Errors
     /// [`StoreError::Deposed`] for ever, once another scheduler has begun a newer epoch than this handle's.
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError>;
 
-    /// Begins a new life, whoever lives: gives an epoch greater than every one before, durably. From now on this handle's changes are
-    /// those of this epoch.
+    /// Begins a new epoch, even if another scheduler lives: durably stores an epoch greater than every one before. From
+    /// now on this handle's changes belong to this epoch.
     fn next_epoch(&self) -> Result<u64, StoreError>;
 
     /// As [`Self::next_epoch`], if no other scheduler is alive. A backend that only one process can open always elects.
@@ -449,8 +452,8 @@ pub trait Store: Orders {
         Ok(first..first.max(u64::MAX - n))
     }
 
-    /// RemoteExecutor over every job with live files whose ids are below this one, oldest first. A row that cannot be read is told, and
-    /// keeps none of the others back.
+    /// Hands over every job with live files whose ids are below this one, oldest first. An unreadable row is reported,
+    /// and does not stop the others.
     fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError>;
 
     /// A job.
@@ -466,30 +469,31 @@ pub trait Store: Orders {
     /// out, and logged.
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError>;
 
-    /// Jobs whose time in the queue is over (`now` in seconds since the epoch) and that have files that wait; at most about
-    /// `OVERDUE_MAX` of these at once.
+    /// Jobs whose time in the queue is over (`now` in seconds since the epoch) and that have waiting files; at most
+    /// about `OVERDUE_MAX` of these at once.
     fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError>;
 
     /// A file's attempts that were followed by another, in order.
     fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError>;
 
-    /// Gives files what their URLs carry after the path, for whoever submitted them. What left the present has lost it.
+    /// Restores the queries of the files' URLs, for their submitter. Files in history have lost them.
     fn reveal(&self, files: &mut [File]) -> Result<(), StoreError>;
 
-    /// Settings whose key begins like this, by key.
+    /// Settings whose key begins with `prefix`, by key.
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;
 
-    /// Moves jobs that ended at `before` or earlier into history, those that ended first coming first: one step of about
-    /// `files_max` files, which holds writers up for some milliseconds. A large job goes in several steps, and is whole for
-    /// readers in between. Returns what was moved, files and jobs; less than `files_max`: nothing more is due.
+    /// Moves jobs that ended at `before` or earlier into history, in the order of their ends: one step of about
+    /// `files_max` files, which blocks writers for some milliseconds. A large job takes several steps, and is whole for
+    /// readers in between. Returns the number of files and jobs moved; a smaller number than `files_max` means that
+    /// nothing more is due.
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError>;
 
-    /// Keeps a secret durably, in place of one of the same name, and forgets those whose time is over `now`. Any node may, the leader
-    /// or not.
+    /// Stores a secret durably, in place of one of the same name, and deletes secrets that expired before `now`. Any
+    /// node may, the leader or not.
     fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError>;
 
-    /// As [`Self::keep`], but one of the same name stays if its time ends after `fresh`. Gives the one that is there now: of several
-    /// nodes that bring one, all are given the same.
+    /// As [`Self::keep`], but a secret of the same name stays if it expires after `fresh`. Returns the stored one:
+    /// nodes that store one concurrently all get the same.
     fn keep_first(&self, kept: &Kept, now: Millis, fresh: Millis) -> Result<Kept, StoreError> {
         match self.kept(&kept.name)? {
             Some(first) if first.until > fresh => Ok(first),
@@ -497,14 +501,15 @@ pub trait Store: Orders {
         }
     }
 
-    /// Keeps a secret in place of `old`, which has the same name, if that is still what is there: whoever was slow takes nothing of
-    /// what others have brought or forgotten meanwhile. Returns whether it was.
+    /// Stores a secret in place of `old`, which has the same name, if `old` is still stored: a slow writer overwrites
+    /// no newer value. Returns whether it was.
     fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError>;
 
     /// Forgets the secret of this name. Returns whether there was one.
     fn discard(&self, name: &str) -> Result<bool, StoreError>;
 
-    /// Forgets about `files_max` files of history, with their jobs, of those that ended at `before` or earlier. A large job may go in
-    /// several steps, its last files first. Returns how many files; less than `files_max`: nothing more is due.
+    /// Deletes about `files_max` files of history, with their jobs, that ended at `before` or earlier. A large job may
+    /// take several steps, its last files first. Returns the number of files; a smaller number than `files_max` means
+    /// that nothing more is due.
     fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError>;
 }

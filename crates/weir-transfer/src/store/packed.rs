@@ -1,5 +1,5 @@
-//! Files in history: some of one job together, as JSON in one value. Nobody changes them any more, so they need no row of their
-//! own: a job of 200 files costs one row instead of 200, and its removal too.
+//! Files in history: some of one job together, as JSON in one value. They never change again, so they need no row of
+//! their own: a job of 200 files costs one row instead of 200, and so does its removal.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub(super) fn pack(files: Vec<File>, retries: Vec<Retry>) -> Result<String, Stor
     serde_json::to_string(&packed.collect::<Vec<_>>()).map_err(|error| StoreError::Broken(error.into()))
 }
 
-/// Unpacks what [`pack`] packed.
+/// Reads the files of a value that [`pack`] wrote.
 pub(super) fn unpack(text: &str) -> Result<Vec<Packed>, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Unreadable(format!("files in history: {error}")))
 }
@@ -45,7 +45,8 @@ pub(super) fn one(text: &str, id: u64) -> Result<Option<Packed>, StoreError> {
     Ok(unpack(text)?.into_iter().find(|packed| packed.file.spec.id == id))
 }
 
-/// Files of the present and of history together, by id. Those of the present were read first: what moved in between is in both.
+/// Merges live files and files of history, by id. The live ones were read first: a file that moved in between is in
+/// both.
 pub(super) fn merge(present: Vec<File>, packs: &[String]) -> Result<Vec<File>, StoreError> {
     let by_id = |file: File| (file.spec.id, file);
     let mut files = present

@@ -1,6 +1,8 @@
-//! What the durable stores bear on this machine, beside limits that are measured in the same run. `make bench` runs it.
+//! Throughput of the durable stores on this machine, beside limits that are measured in the same run. `make bench` runs
+//! it.
 //!
-//! `WEIR_FILES=5000000` says how many files are in the store already; `WEIR_SECONDS=10` how long each rate is measured.
+//! `WEIR_FILES=5000000` sets the number of files that are in the store already; `WEIR_SECONDS=10` how long each rate is
+//! measured.
 #![allow(clippy::unwrap_used, reason = "a failed measurement may panic")]
 
 use std::{
@@ -25,9 +27,9 @@ use super::{
     suite::{begin, end, submission},
 };
 
-/// Files of a job: what Rucio's submitter sends.
+/// Files of a job: the job size of Rucio's submitter.
 const FILES: u64 = 200;
-/// Submissions that wait for an answer at any time: those of so many clients.
+/// Submissions that wait for an answer at any time, from as many clients.
 const CLIENTS: usize = 16;
 /// Transfers that are done in a second meanwhile.
 const COMPLETIONS: u64 = 2000;
@@ -137,7 +139,7 @@ fn submissions(store: &Arc<dyn Store>, seconds: u64) -> f64 {
     rate
 }
 
-/// What the core needs of a queue, brought back and taken in.
+/// Restores the core from a queue.
 fn restart(store: &dyn Store) {
     let (start, used) = (Instant::now(), cpu());
     let mut core = Scheduler::new(weir_sched::Config {

@@ -1,4 +1,5 @@
-//! What issuers gave for tokens that were submitted: sealed, in a table of its own, gone with the last file that names the token.
+//! Renewed tokens from issuers: sealed, in a table of their own, deleted with the last file that names the submitted
+//! token.
 
 use serde::{Deserialize, Serialize};
 use weir_auth::Secret;
@@ -9,7 +10,8 @@ use super::{Sealer, StoreError};
 use weir_executor::job::TokenHash;
 use weir_service::time::Millis;
 
-/// Files that are looked at, from the last that names a token, for one that has not ended. Beyond them it is believed to be needed.
+/// Number of files checked for an unfinished one, from the last that names a token. Beyond them the token counts as
+/// needed.
 pub(super) const LOOK_MAX: u64 = 20_000;
 
 /// As it is sealed.
@@ -26,7 +28,7 @@ fn name(token: TokenHash) -> TokenHash {
     hash_of(&format!("renewal/{}", String::from(token)))
 }
 
-/// What an issuer gave, sealed under the name of the token that was submitted.
+/// Seals the tokens of an issuer under the name of the submitted token.
 pub(crate) fn seal(renewal: &Renewal, token: TokenHash, sealer: &Sealer) -> Vec<u8> {
     let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
     let packed = Packed {
@@ -39,7 +41,7 @@ pub(crate) fn seal(renewal: &Renewal, token: TokenHash, sealer: &Sealer) -> Vec<
     sealer.seal(name(token), &Secret::new(packed))
 }
 
-/// Opens what was sealed.
+/// Opens sealed tokens.
 pub(crate) fn open(token: TokenHash, sealed: &[u8], sealer: &Sealer) -> Result<Renewal, StoreError> {
     let strange = || StoreError::Sealed(token.short());
     let packed = sealer.open(name(token), sealed).ok_or_else(strange)?;
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_reads_back_as_it_was_and_under_its_own_name_only() {
-        // A row that was put in another's place would give its tokens to somebody else's transfers.
+        // A row moved to another's place would give its tokens to a stranger's transfers.
         let kept = Renewal {
             access: Some(Secret::new("access")),
             expires: 7,

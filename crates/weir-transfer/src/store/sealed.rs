@@ -1,4 +1,4 @@
-//! What the transfer service seals: tokens of submissions, and the mark that tells one key from another.
+//! Sealed data of the transfer service: tokens of submissions, and the mark that tells one key from another.
 
 use std::{borrow::Cow, path::Path};
 
@@ -36,7 +36,7 @@ impl Submission {
 /// Under which name nodes of one database keep a word that all of them must be able to read.
 const MARK: &str = "key";
 
-/// Makes sure that the key is the one that sealed what is in the store; the first to come says which it is.
+/// Checks that this key sealed the data of the store; the first key used is recorded.
 ///
 /// # Errors
 /// [`StoreError::Key`] if it is another.

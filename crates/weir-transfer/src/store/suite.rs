@@ -235,7 +235,8 @@ pub(crate) fn bytes_of_all_attempts_add_up<K: Keeper>() {
 }
 
 pub(crate) fn a_storage_that_lies_about_bytes_harms_nobody<K: Keeper>() {
-    // Their sum once grew beyond what a database can hold: nothing could be written any more, or the row not be read.
+    // Their sum once exceeded the range of a database column: nothing could be written any more, or the row not be
+    // read.
     let keeper = K::new();
     let store = keeper.open();
     submit(&store, 1, 1, 1);

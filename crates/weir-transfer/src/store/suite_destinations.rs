@@ -36,7 +36,7 @@ pub(crate) fn a_destination_has_one_writer<K: Keeper>() {
         let mut second = job(2, 3, 2);
         second.files[0].set_urls(&surl("https://a/x"), &surl("https://b/x"));
         assert_eq!(take(&store, second.clone()), taken);
-        // Nothing of it is there, and who does not ask is not asked.
+        // The submission leaves no row, and a VO without the check is not checked.
         assert!(store.job(second.job.id).unwrap().is_none());
         second.one_writer = false;
         take(&store, second).unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn a_destination_has_one_writer<K: Keeper>() {
     replicas.job.kind = SEVERAL_SOURCES;
     take(&store, replicas).unwrap();
 
-    // The end of a file sets its destination free, whatever becomes of its job.
+    // The end of a file frees its destination, whatever the state of its job.
     store.apply(&[end(2, FileState::Failed)]).unwrap();
     let mut third = job(4, 7, 2);
     third.files[0].set_urls(&surl("https://a/y"), &surl("https://b/y"));

@@ -19,7 +19,7 @@ fn force(files: &[u64]) -> Change {
     Change::Force { files: files.to_vec() }
 }
 
-/// Forced once, and whatever happens before it starts, it starts.
+/// A file forced once starts, whatever happens before.
 pub(crate) fn a_forced_file_is_forced_until_it_starts<K: Keeper>() {
     let keeper = K::new();
     {
@@ -62,13 +62,13 @@ pub(crate) fn a_forced_file_is_forced_until_it_starts<K: Keeper>() {
             (6, Submitted, false, 0),
         ]
     );
-    // What fails waits for its next turn like any other.
+    // A failed file waits for its next turn like any other.
     store.apply(&[begin(1, 1), again(1, FileResult::default())]).unwrap();
     store.apply(&[cancel(JOB, false, &[2], &[])]).unwrap();
     assert_eq!([1, 2].map(state), [Submitted, FileState::Canceled]);
 }
 
-/// One that waits for an operator may wait for ever.
+/// A file that waits for an operator may wait for ever.
 pub(crate) fn a_forced_file_may_wait_too_long<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();
@@ -80,7 +80,7 @@ pub(crate) fn a_forced_file_may_wait_too_long<K: Keeper>() {
     assert_eq!(store.overdue(100).unwrap()[0].files, [1, 2]);
 }
 
-/// What waits for tape, or for others, keeps its place.
+/// A file that waits for tape, or for other files, keeps its place.
 pub(crate) fn only_what_waits_for_its_copy_is_forced<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();

@@ -1,4 +1,4 @@
-//! The part of the suite that is about what issuers gave for tokens.
+//! The part of the suite about renewed tokens.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use weir_auth::Secret;
@@ -78,7 +78,7 @@ pub(crate) fn what_an_issuer_gave_is_kept_as_long_as_its_token<K: Keeper>() {
     assert_eq!(read(&store, 4), None, "a new token has nothing of an old one");
 }
 
-/// The issuer would be asked for every token there ever was, or one that waits would expire.
+/// The issuer would be asked for every token there ever was, or a waiting one would expire.
 pub(crate) fn only_tokens_that_wait_are_due<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();

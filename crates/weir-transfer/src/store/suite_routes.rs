@@ -1,4 +1,4 @@
-//! The part of the suite that is about jobs whose files go one after the other.
+//! The part of the suite about jobs whose files go one after the other.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ fn states(store: &impl Store) -> (Vec<&'static str>, JobState) {
     (states, store.job(Uuid::from_u128(1)).unwrap().unwrap().state)
 }
 
-/// What a restart brings back: id, whether it is held, whether it resumes.
+/// The restored files: id, whether it is held, whether it resumes.
 fn restored(store: &impl Store) -> Vec<(u64, bool, bool)> {
     let mut found = Vec::new();
     let mut each = |restored| {
@@ -86,7 +86,7 @@ pub(crate) fn one_source_follows_another<K: Keeper>() {
         file: 3,
         metadata: told.clone(),
     };
-    // Only what waits is released.
+    // Only a waiting file is released.
     store
         .apply(&[
             Change::Release { file: 2 },

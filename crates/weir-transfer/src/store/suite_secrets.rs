@@ -75,7 +75,7 @@ pub(crate) fn a_secret_is_replaced_if_it_is_still_there<K: Keeper>() {
     assert_eq!(read(&store, "proxy/a"), Some(("second".into(), 90)));
 }
 
-/// A transfer would go out in the name of somebody who did not ask for it, or of nobody.
+/// A transfer would run under the name of another user, or of none.
 pub(crate) fn only_jobs_of_certificates_see_the_proxy<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();

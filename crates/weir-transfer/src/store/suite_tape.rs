@@ -134,7 +134,7 @@ pub(crate) fn a_file_goes_from_tape_to_tape<K: Keeper>() {
     assert_eq!(file(1).tape, tape, "history keeps what tape did");
 }
 
-/// A pin that nobody remembers fills the tape's buffer for a week.
+/// A forgotten pin fills the tape's buffer for a week.
 pub(crate) fn pins_are_kept_until_they_are_given_back<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();
@@ -171,7 +171,7 @@ pub(crate) fn pins_are_kept_until_they_are_given_back<K: Keeper>() {
     assert_eq!(store.file(2).unwrap().unwrap().tape.request.as_deref(), Some("r-1"));
 }
 
-/// What fails at a tape waits for the same again; what is cancelled there counts no more as archiving.
+/// A failed tape operation is retried; a cancelled one no longer counts as archiving.
 pub(crate) fn retries_at_a_tape_wait_for_the_same<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();

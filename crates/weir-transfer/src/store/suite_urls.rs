@@ -1,4 +1,4 @@
-//! The part of the suite that is about what URLs carry after the path.
+//! The part of the suite about sealed queries of URLs.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use super::{

@@ -28,7 +28,7 @@ impl TroubledStore {
         }
     }
 
-    /// One that will never take such changes.
+    /// A store that refuses such changes for ever.
     pub(crate) fn refusing(refused: fn(&Change) -> bool) -> Self {
         Self {
             refused,

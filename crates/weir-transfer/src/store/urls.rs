@@ -1,4 +1,4 @@
-//! What URLs carry after the path, sealed: signatures, macaroons, `authz=` tokens. A table of its own, as few files need it.
+//! Sealed queries of URLs: signatures, macaroons, `authz=` tokens. A table of its own, as few files need it.
 
 use weir_auth::Secret;
 use weir_executor::job::hash_of;
@@ -43,7 +43,7 @@ impl SealedUrls {
     }
 }
 
-/// What the seal is bound to, so that no row opens in another's place.
+/// The name that the seal is bound to, so that no row opens in another's place.
 fn name(file: u64, side: &str) -> TokenHash {
     hash_of(&format!("url/{side}/{file}"))
 }

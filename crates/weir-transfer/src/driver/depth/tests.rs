@@ -50,7 +50,7 @@ fn come(depth: &mut Depth, job: u128, first: u64, n: usize, at: Millis) -> Resul
 
 #[test]
 fn before_the_queue_is_back_there_is_no_room_within_limits() {
-    // Just after a restart everybody could submit beyond every limit: what waits is not known yet.
+    // Just after a restart every client could submit beyond every limit: the queue is not counted yet.
     let mut depth = Depth::default();
     depth.await_queue();
     assert_eq!(come(&mut depth, 1, 1, 2, 0), Ok(()), "there are no limits");
@@ -64,7 +64,8 @@ fn before_the_queue_is_back_there_is_no_room_within_limits() {
 
 #[test]
 fn the_sources_of_a_file_are_one_transfer_in_every_queue() {
-    // Counted each, a file with ten replicas uses up the room of ten, and what is never used stays counted for ever.
+    // If each replica counted, a file with ten replicas would use up the room of ten, and unused ones would stay
+    // counted for ever.
     let (mut depth, mut names) = (Depth::default(), Names::default());
     let mut submission = submission(1, 1, 3);
     submission.job.kind = weir_executor::job::SEVERAL_SOURCES;

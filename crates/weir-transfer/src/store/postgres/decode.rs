@@ -1,4 +1,4 @@
-//! Rows as what they stand for.
+//! Decoding of rows.
 
 use serde_json::value::RawValue;
 use tokio_postgres::{Row, types::FromSql};

@@ -14,7 +14,8 @@ use crate::store::{
 };
 use weir_store::postgres::Session;
 
-/// A commit of history may be lost in a crash of the database: what it moved is then moved again. It never waits for the disk.
+/// A commit of history may be lost in a crash of the database: its rows are then moved again. It never waits for the
+/// disk.
 const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// A job that ended: its number, which is its first file, and its last file.
@@ -70,7 +71,7 @@ fn due(session: &mut Session, before: Millis, limit: i64) -> Result<Vec<Ended>, 
     session.query(text, &[&before, &limit])?.iter().map(ended).collect()
 }
 
-/// What one step moves: read job by job, written together.
+/// The rows of one step: read job by job, written together.
 #[derive(Default)]
 struct Moved {
     n: usize,
@@ -155,7 +156,7 @@ fn release(session: &mut Session, tokens: &BTreeMap<i64, i64>) -> Result<(), Sto
         "DELETE FROM tokens WHERE token_no = ANY ($1) AND n_refs <= 0",
         &[&numbers],
     )?;
-    // A statement of its own: it sees what came for a token while the one before waited for its row.
+    // A statement of its own: it sees files that came for a token while the previous statement waited for its row.
     session.execute(
         "DELETE FROM renewals r WHERE token_no = ANY ($1)
          AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.token_no = r.token_no)",

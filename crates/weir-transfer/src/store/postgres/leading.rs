@@ -1,9 +1,9 @@
-//! What the scheduler and the other nodes have between them, from the scheduler's side.
+//! The scheduler's writes about other nodes.
 //!
-//! All that is changed here is changed by the leader, in a transaction that looks for that first
-//! ([`Election::while_leading`](weir_store::postgres::Election::while_leading)). One that
-//! was stopped and goes on after another has taken over finds that out, and changes nothing: it would take jobs away that the other one
-//! has not heard of yet, or give to one node what another copies.
+//! Every change here is made by the leader, in a transaction that checks the leadership first
+//! ([`Election::while_leading`](weir_store::postgres::Election::while_leading)). A paused former leader fails this
+//! check and writes nothing. Otherwise it could take jobs away that the new leader does not know yet, or order a copy
+//! twice.
 
 use tokio_postgres::Row;
 use weir_executor::surl::Surl;
@@ -61,7 +61,7 @@ impl PostgresStore {
         })
     }
 
-    /// Gives operations to nodes. What was given in a later epoch, or for a later attempt, stays as it is.
+    /// Gives operations to nodes. A lease of a later epoch, or of a later attempt, stays as it is.
     pub(crate) fn lend(&self, epoch: u64, leases: &[Lease]) -> Result<(), StoreError> {
         let (files, attempts, epochs) = columns(leases.iter().map(|lease| &lease.op));
         let nodes = leases.iter().map(|lease| lease.node).collect::<Vec<_>>();
@@ -89,7 +89,7 @@ impl PostgresStore {
         })
     }
 
-    /// Takes what was reported.
+    /// Takes the nodes' reports.
     pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
         let text =
             "DELETE FROM leases WHERE epoch = $1 AND report IS NOT NULL RETURNING file_id, attempt, epoch, report";
@@ -99,7 +99,7 @@ impl PostgresStore {
         })
     }
 
-    /// Buries nodes that are dead, and takes the leases of all that are gone. What they have claimed at destinations ends with them.
+    /// Deletes dead nodes, and takes the leases of all nodes that are gone. Their claims at destinations end with them.
     pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
         let peers = self.members.all_peers()?.into_iter();
         let dead = peers.filter(|(peer, lives)| !lives || self.members.is_dead(&peer.name));
@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_scheduler_that_goes_on_after_another_took_over_takes_nothing_and_gives_nothing() {
-        // Jobs that it takes away nobody else hears of: they would wait for ever. And two nodes would write one destination.
+        // The jobs that it takes would be unknown to every other node and wait for ever. And two nodes would write one
+        // destination.
         if !wanted() {
             return;
         }
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_lease_gives_way_to_a_later_one_only() {
-        // A node that copies would lose its lease to what was ordered before it.
+        // A copying node would lose its lease to an older order.
         if !wanted() {
             return;
         }
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_over_in_the_middle() {
-        // What began while it led would end after the new scheduler has looked.
+        // An operation begun under the old leader would end after the new scheduler has looked.
         if !wanted() {
             return;
         }

@@ -26,6 +26,6 @@ pub(super) fn mark(changes: &[Change]) -> i64 {
             Change::Setting { key, value } => (key, value).hash(&mut hasher),
         }
     }
-    // 0 is nobody's.
+    // 0 means unmarked.
     (hasher.finish() as i64) | 1
 }

@@ -1,6 +1,6 @@
-//! The store on PostgreSQL: for more than one node, and for those who run a database anyway.
+//! The store on PostgreSQL: for several nodes, and for sites that run a database anyway.
 //!
-//! One session writes (batches are transactions, see [`Election`]), some read, one moves what ended. Callers block.
+//! One session writes (batches are transactions, see [`Election`]), some read, one moves ended jobs. Callers block.
 
 mod decode;
 mod destinations;
@@ -56,24 +56,24 @@ const ID_BLOCK: u64 = 10_000;
 
 /// See the module.
 pub(crate) struct PostgresStore {
-    /// Held by whoever writes. `None`: this handle does not schedule, and writes nothing but what [`Self::deposit`] takes.
+    /// Held by the writer. `None`: this handle does not schedule, and writes only through [`Self::deposit`].
     writer: Mutex<Option<Leadership>>,
-    /// The same, for those who must not wait for a batch.
+    /// A copy for callers that must not wait for a batch.
     leadership: Mutex<Option<Leadership>>,
     writing: Pool,
     readers: Pool,
-    /// For what begins attempts: it must not wait for people who look.
+    /// Sessions for starts of attempts, which must not wait for listings.
     orders: Pool,
     keeper: Pool,
-    /// Signs of life, and what else must not wait for anything.
+    /// Sessions for heartbeats and other statements that must never wait.
     pub(crate) members: Arc<Members>,
     /// For staying the leader, which may have to wait for a batch.
     terms: Pool,
-    /// For what a node writes that does not lead.
+    /// Sessions for writes of a node that does not lead.
     deposits: Pool,
-    /// For what this node carries out for others.
+    /// Sessions for operations that this node runs for others.
     executing: Pool,
-    /// For what the scheduler has to do with other nodes.
+    /// Sessions for the scheduler's work with other nodes.
     leading: Pool,
     damaged: Mutex<BTreeSet<i64>>,
     sealer: Sealer,
@@ -152,7 +152,7 @@ impl Store for PostgresStore {
         let Some(leadership) = writer.as_mut() else {
             return Err(StoreError::Deposed);
         };
-        // What comes of it is known before the transaction takes its locks.
+        // The plan is computed before the transaction takes its locks.
         let plan = Plan::of(changes);
         self.writing.with(|session| {
             let write = |session: &mut Session| plan.write(session, &self.sealer);
@@ -175,8 +175,8 @@ impl Store for PostgresStore {
     }
 
     fn renew(&self) -> Result<(), StoreError> {
-        // Not on the writer's session, nor where others read. While a batch is under way this waits for its end, which prolongs the term
-        // too: whoever stands meanwhile waits for the same.
+        // Not on the writer's session, nor on those of readers. While a batch is under way this waits for its end,
+        // which extends the term too.
         let leadership = *lock(&self.leadership);
         match leadership {
             Some(leadership) => self.terms.with(|session| self.election.renew(leadership, session)),

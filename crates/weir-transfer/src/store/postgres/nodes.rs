@@ -1,7 +1,7 @@
-//! What nodes on one database tell each other: who lives, what came in, what runs where, and how it ended.
+//! Rows that nodes on one database exchange: heartbeats, submissions, leases and reports.
 //!
-//! Everything here can be done again after an error, and nothing here is needed to know what was promised: that is in jobs and files.
-//! A node that lost its rows has lost its leases, and the scheduler orders anew what they were about.
+//! Every statement here can be repeated after an error, and no acknowledged data depends on these rows: that is in jobs
+//! and files. A node that lost its rows has lost its leases, and the scheduler orders their operations anew.
 
 use std::collections::HashSet;
 
@@ -16,9 +16,9 @@ use super::{
 };
 use crate::store::{Change, Conflict, StoreError};
 
-/// For those who copy.
+/// Notification channel for copying nodes.
 pub(crate) const LEASES: &str = "hands";
-/// For who waits for an answer: this, and the number of the request.
+/// Notification channel for requests that wait for an answer: this, and the number of the request.
 pub(crate) const DOORS: &str = "doors";
 
 /// An operation for another node.
@@ -26,13 +26,13 @@ pub(crate) const DOORS: &str = "doors";
 pub(crate) struct Lease {
     pub op: OpId,
     pub node: Uuid,
-    /// What to do, as JSON.
+    /// The order, as JSON.
     pub order: String,
     /// Whether it is to end early.
     pub stop: bool,
 }
 
-/// What was said of an operation that ran elsewhere: JSON; `None`: nothing, its node is gone.
+/// The report of an operation that ran elsewhere, as JSON; `None`: its node is gone without a report.
 pub(crate) type Report = (OpId, Option<String>);
 
 pub(super) fn op_of(row: &Row) -> OpId {
@@ -81,8 +81,8 @@ impl PostgresStore {
 
 /// Of nodes that do not schedule.
 impl PostgresStore {
-    /// Takes what a node may write that does not lead: jobs, and what its copies note ([`Change::of_copy`]). A note about a file that
-    /// the node has no lease of is refused, as [`Conflict::NoLease`], and with it the batch.
+    /// Writes the changes that a node may make without leading: jobs, and notes of its copies ([`Change::of_copy`]). A
+    /// note about a file without a lease of this node is refused as [`Conflict::NoLease`], and the batch with it.
     pub(crate) fn deposit(&self, node: Uuid, changes: &[Change]) -> Result<(), StoreError> {
         let may = |change: &Change| matches!(change, Change::Submit(_)) || change.of_copy().is_some();
         if !changes.iter().all(may) {
@@ -99,7 +99,7 @@ impl PostgresStore {
         self.deposits.with(|session| {
             session.transaction("BEGIN", |session| {
                 hold_leases(session, node, &files)?;
-                // A batch whose commit was not answered comes again: what is there under its own number is ours.
+                // A batch whose commit was not answered is sent again: rows under its own number are ours.
                 let known = known(session, changes)?;
                 let fresh = |change: &&Change| match change {
                     Change::Submit(submission) => !known.contains(&number_of(submission)),
@@ -115,7 +115,7 @@ impl PostgresStore {
         })
     }
 
-    /// What was ordered from this node, and it has not said to have taken.
+    /// Orders for this node that it has not accepted yet.
     pub(crate) fn ordered(&self, node: Uuid, epoch: u64) -> Result<Vec<Lease>, StoreError> {
         let text = "SELECT file_id, attempt, epoch, op, stop FROM leases
             WHERE node = $1 AND NOT taken AND epoch = $2 ORDER BY file_id LIMIT 5000";
@@ -141,7 +141,7 @@ impl PostgresStore {
             .with(|session| session.execute(text, &[&files, &attempts, &epochs, &node]).map(drop))
     }
 
-    /// What is to end early here.
+    /// Operations that must end early at this node.
     pub(crate) fn stopped(&self, node: Uuid) -> Result<Vec<OpId>, StoreError> {
         let text = "SELECT file_id, attempt, epoch FROM leases WHERE node = $1 AND stop AND report IS NULL";
         self.executing
@@ -162,7 +162,7 @@ impl PostgresStore {
         })
     }
 
-    /// Says how operations ended. Of those that are not this node's any more nobody wants to know.
+    /// Reports the ends of operations. Reports of operations that are no longer this node's are dropped.
     pub(crate) fn report(&self, node: Uuid, ops: &[(OpId, String)]) -> Result<(), StoreError> {
         let (files, attempts, epochs) = columns(ops.iter().map(|(op, _)| op));
         let reports = ops.iter().map(|(_, report)| report.as_str()).collect::<Vec<_>>();
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn without_an_epoch_only_submissions_are_taken() {
-        // One that does not lead would change what the scheduler believes to know.
+        // A node that does not lead would change rows that the scheduler has cached.
         if !wanted() {
             return;
         }

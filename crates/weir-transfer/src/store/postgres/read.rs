@@ -63,7 +63,7 @@ pub(super) fn jobs(session: &mut Session, filter: &JobFilter) -> Result<Vec<Job>
         format!("ORDER BY job_no DESC LIMIT {limit}")
     });
     let conditions = conditions.join(" AND ");
-    // Each side brings what it has of the newest: neither is read as a whole.
+    // Each side contributes its newest rows: neither is read as a whole.
     let side = |table: &str| format!("(SELECT {JOB} FROM {table} WHERE {conditions} {order})");
     let text = if filter.live_only() {
         side("jobs")
@@ -71,7 +71,7 @@ pub(super) fn jobs(session: &mut Session, filter: &JobFilter) -> Result<Vec<Job>
         format!("{} UNION ALL {} {order}", side("jobs"), side("history"))
     };
     let values = values.iter().map(AsRef::as_ref).collect::<Vec<_>>();
-    // A filter that no index serves may have to look through everything: the database must not go on with it when nobody waits any more.
+    // A filter without an index may scan everything: the database must stop when the client has gone.
     session.run(LISTING_TIMEOUT)?;
     let rows = wait(session.client()?.query(&text, &values), PATIENCE)??;
     session.run("SET statement_timeout = 0")?;
@@ -162,7 +162,7 @@ pub(super) fn retries_between(session: &mut Session, first: i64, last: i64) -> R
         .collect()
 }
 
-/// Jobs first, by the index of those that expire; then their files by range. Page by page, as many may have nothing that waits.
+/// Jobs first, by the index of expiry; then their files by range. Page by page, as many may have no waiting files.
 pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<Overdue>, StoreError> {
     let (mut found, mut n_found, mut last) = (Vec::new(), 0, (i64::MIN, 0_i64));
     loop {
@@ -283,7 +283,7 @@ pub(super) fn restore(session: &mut Session, below: u64, each: &mut dyn FnMut(Re
     }
 }
 
-/// As [`restore`], of these jobs, whose numbers are in order.
+/// As [`restore`], for these jobs, whose numbers are in order.
 pub(super) fn restore_these(
     session: &mut Session,
     jobs: &[u64],

@@ -53,8 +53,8 @@ impl PostgresStore {
 
 /// Of the scheduler.
 impl PostgresStore {
-    /// Some requests without an answer, the oldest first, but for those that are being answered. Those that nobody waits for any more are
-    /// forgotten.
+    /// Some requests without an answer, the oldest first, except those being answered. Requests whose client has gone
+    /// are deleted.
     pub(crate) fn asked(&self, epoch: u64, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
         self.election.while_leading(&self.leading, epoch, |session| {
             session.execute(

@@ -1,7 +1,8 @@
-//! Tokens, and what issuers gave for them.
+//! Tokens, and their renewed tokens from issuers.
 //!
-//! A row of `renewals` goes with its token. No foreign key says so, as it would be looked up for every token of a submission: who writes a row holds its
-//! token's (`FOR KEY SHARE`, or has just written it), and who removes a token looks for its row after that.
+//! A row of `renewals` is deleted with its token. There is no foreign key, as it would be checked for every token of a
+//! submission. Instead, a writer of a row holds its token's row (`FOR KEY SHARE`, or has just written it), and a
+//! transaction that removes a token checks for its row after that.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,7 +60,7 @@ fn named<'a>(submissions: &[&'a Submission]) -> Vec<Named<'a>> {
     named.into_values().collect()
 }
 
-/// The numbers of the tokens that submissions name: those that were not known are written. What was renewed is not due again.
+/// The numbers of the tokens that submissions name: unknown ones are written. A renewed token is not due again.
 pub(super) fn tokens(
     session: &mut Session,
     sealer: &Sealer,
@@ -117,8 +118,8 @@ fn opened(row: Option<&tokio_postgres::Row>, sealer: &Sealer, token: TokenHash) 
     sealed.map(|sealed| renewals::open(token, sealed, sealer)).transpose()
 }
 
-/// One statement, so that of two nodes one waits for the other's row and then finds it taken. By the database's clock: those of two
-/// nodes may be hours apart.
+/// One statement: of two nodes the second waits for the first one's row and then finds it taken. Uses the database's
+/// clock, as those of two nodes may be hours apart.
 pub(super) fn claim(
     session: &mut Session,
     sealer: &Sealer,

@@ -29,7 +29,7 @@ pub(super) struct Results {
     /// Mode, reason, class, party, phase, remedy, host.
     texts: [Vec<Option<String>>; 7],
     again: Vec<Option<bool>>,
-    /// Watching a copy moves nothing: what the copy moved stays.
+    /// Watching a copy moves nothing: the bytes of the copy stay.
     keep: Vec<bool>,
     counted: Vec<Option<i64>>,
     /// Milliseconds.

@@ -270,9 +270,9 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// The newest claim that a source of the file left is what is known of the destination. Whether it is staged first is looked up in
-    /// the parameters as a text: they name it only then, inside of a text its quotes would be escaped, and JSON may hold characters that
-    /// PostgreSQL does not read.
+    /// The newest claim of one of the file's sources is the known state of the destination. Whether the file is staged
+    /// first is searched in the parameters as text: they contain the word only then (inside of a text its quotes would
+    /// be escaped), and JSON may hold characters that PostgreSQL does not read.
     fn release(&self, session: &mut Session) -> Result<(), StoreError> {
         if self.releases.is_empty() {
             return Ok(());
@@ -323,7 +323,7 @@ impl<'a> Rows<'a> {
 const ARCHIVING: &str = "SELECT files.job_no, d.at FROM files JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[])
     AS d (file_id, job_no, at) ON files.file_id = d.file_id AND files.job_no = d.job_no WHERE finished IS NULL AND state = 8";
 
-/// What changes rows one by one, of different files, jobs and settings.
+/// Changes that update rows one by one, of different files, jobs and settings.
 fn others(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> {
     let (mut jobs, mut priorities, mut files, mut metadata) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut keys, mut values, mut gone) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! Tables, and how an older database becomes a newer one.
 
-/// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
+/// Migrations, in order; the table `schema_version` counts the applied ones. Never change a released one.
 pub(super) const MIGRATIONS: &[&str] = &[
     FIRST,
     NODES,
@@ -18,10 +18,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
     FIRST_BYTE,
 ];
 
-/// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
-/// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
+/// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and `files` has no
+/// index but that of the ids, so that a change of state writes into the page of its row and nowhere else
+/// (`fillfactor`).
 ///
-/// `scheduler` has one row: who may change what, and the last batch that was written (see `weir_store::postgres::Election`).
+/// `scheduler` has one row: the current leader, and the last batch that was written (see
+/// `weir_store::postgres::Election`).
 const FIRST: &str = "
 CREATE TABLE scheduler (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -138,12 +140,13 @@ CREATE TABLE history_files (
 );
 ";
 
-/// Several nodes on one database. What is here is about the moment: were all of it lost, the scheduler would order again what runs.
+/// Several nodes on one database. These rows concern the moment: if all of them were lost, the scheduler would order
+/// the running operations again.
 ///
-/// - `nodes`: one row per living process; `epoch`: of everything older it has let go.
-/// - `arrivals`: jobs that came in at a node that does not schedule, until the scheduler knows them.
-/// - `leases`: operations that run elsewhere than at the scheduler, until their end has been heard of.
-/// - `relays`: requests that only the scheduler can answer, and answers. Not logged: who asked does not wait through a crash.
+/// - `nodes`: one row per living process; `epoch`: it has stopped the operations of all older ones.
+/// - `arrivals`: jobs submitted at a node that does not schedule, until the scheduler knows them.
+/// - `leases`: operations that run at other nodes, until their end is known.
+/// - `relays`: requests that only the scheduler can answer, and answers. Unlogged: no client waits through a crash.
 const NODES: &str = "
 CREATE TABLE nodes (
     node   uuid PRIMARY KEY,
@@ -182,7 +185,7 @@ CREATE UNLOGGED TABLE relays (
 );
 ";
 
-/// What tape did for a file, and whether its pin is still to be given back: a table of its own, as few files need it.
+/// Tape operations of a file, and whether its pin is still to be released: a table of its own, as few files need it.
 const TAPE: &str = "
 CREATE TABLE tape (
     file_id          bigint PRIMARY KEY,
@@ -221,7 +224,7 @@ CREATE TABLE renewals (
 CREATE INDEX renewals_due ON renewals (due) WHERE due IS NOT NULL;
 ";
 
-/// What URLs carry after the path, sealed: see `store::urls`.
+/// Sealed queries of URLs: see `store::urls`.
 const URLS: &str = "
 CREATE TABLE urls (
     file_id bigint PRIMARY KEY,
@@ -230,8 +233,8 @@ CREATE TABLE urls (
 );
 ";
 
-/// The transfer that a destination was last promised to, where a VO wants one writer for each. A row whose transfer has ended
-/// gives way to the next, so that ends of transfers need not look here.
+/// The transfer that a destination was last reserved for, where a VO wants one writer for each. A row whose transfer
+/// has ended is replaced by the next, so that ends of transfers need not look here.
 const DESTINATIONS: &str = "
 CREATE TABLE destinations (
     file_id bigint PRIMARY KEY,
@@ -256,16 +259,17 @@ ALTER TABLE renewals DROP COLUMN expires, DROP COLUMN due, DROP COLUMN first_fil
 CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 ";
 
-/// What the scheduler holds, as it says with its signs of life (JSON): how doors know that there is room without asking.
+/// The scheduler's holdings, published with its heartbeats (JSON): with them doors estimate the free room without a
+/// request.
 const HOLDINGS: &str = "ALTER TABLE nodes ADD COLUMN holds text;";
 
-/// Which node copied, by its host.
+/// The host of the node that copied.
 const HOSTS: &str = "ALTER TABLE files ADD COLUMN host text;";
 
-/// For how long a node counts as living after a sign of life, in seconds: what another one counts by its own clock.
+/// Seconds for which a node counts as living after a heartbeat, measured by the other node's clock.
 const TERMS: &str = "ALTER TABLE nodes ADD COLUMN term float8 NOT NULL DEFAULT 8;";
 
-/// What the service saw of a copy that succeeded, apart from sizes that it looked up.
+/// Bytes that the service saw moving in a copy that succeeded, without sizes that it looked up.
 const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted bigint;";
 
 /// How long the first byte of data of a copy that succeeded took: not known of files of before.

@@ -6,7 +6,8 @@ use weir_store::postgres::Session;
 
 use crate::store::{Sealer, StoreError};
 
-/// One statement: what has run out goes, what comes stays. One of the same name that ends after `fresh` stays as it is.
+/// One statement: expired secrets are deleted, the new one is stored. A secret of the same name that expires after
+/// `fresh` stays as it is.
 pub(super) fn keep(
     session: &mut Session,
     sealer: &Sealer,
@@ -24,7 +25,7 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// What is there is compared here, and once more, sealed, where it is changed: another node may have been faster.
+/// The stored value is compared here, and once more, sealed, in the update: another node may have been faster.
 pub(super) fn replace(session: &mut Session, sealer: &Sealer, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
     let Some(row) = session.row("SELECT sealed FROM secrets WHERE name = $1", &[&old.name])? else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! What a batch does to the counts and states of jobs.
+//! The effect of a batch on the counts and states of jobs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use weir_store::postgres::{Session, Values};
 
 use crate::store::StoreError;
 
-/// What a batch did to the counts of jobs: written once per job, however many of its files changed.
+/// Changes of a batch to the counts of jobs: written once per job, however many of its files changed.
 #[derive(Default)]
 pub(super) struct Tally {
     jobs: BTreeMap<i64, Delta>,

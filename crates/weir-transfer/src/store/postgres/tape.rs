@@ -1,4 +1,4 @@
-//! What tape does for files, as columns: one statement for each kind.
+//! Tape operations of files, as columns: one statement for each kind.
 
 use weir_sched::Work;
 

@@ -1,4 +1,4 @@
-//! The suite against a real server, and what only this backend can go wrong with.
+//! The suite against a real server, and tests of this backend's own risks.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod opening;
@@ -50,7 +50,7 @@ impl OnServer {
         self.directory.path().join("token.key")
     }
 
-    /// One that does not lead.
+    /// A handle that does not lead.
     pub(super) fn handle(&self) -> PostgresStore {
         open(&self.database, &self.key())
     }
@@ -85,7 +85,7 @@ pub(super) fn submit(job: u128, first: u64, n: u64) -> Change {
 
 #[test]
 fn a_node_with_another_key_does_not_start() {
-    // It would look well, and what came in at it would fail at all others.
+    // The node would look healthy, and its submissions would fail at all others.
     if !wanted() {
         return;
     }
@@ -102,7 +102,7 @@ fn a_node_with_another_key_does_not_start() {
 
 #[test]
 fn a_deposed_scheduler_changes_nothing() {
-    // One that was stopped and goes on would start transfers that another one has started already.
+    // A process that was paused would start transfers that another one has started already.
     if !wanted() {
         return;
     }
@@ -487,7 +487,8 @@ pub(in crate::store) fn bench() -> Bench {
 }
 
 impl Bench {
-    /// Rows like those of files, copied as text into a table without an index, one commit for all of these. Rows per second.
+    /// Rows like those of files, copied as text into a table without an index, one commit for all of these. Returns
+    /// rows per second.
     pub(in crate::store) fn raw_copy(&self, jobs: &[crate::store::Submission]) -> f64 {
         use futures_util::SinkExt as _;
         let mut session = self.server.session(&self.database);
@@ -522,7 +523,7 @@ impl Bench {
 
 #[test]
 fn who_stands_still_for_a_term_does_not_lead_whatever_the_databases_clock_says() {
-    // The clock went back ten minutes and the scheduler died: nobody scheduled until the clock was there again.
+    // The clock went back ten minutes and the scheduler died: no node scheduled until the clock had caught up.
     if !wanted() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What URLs carry after the path.
+//! Sealed queries of URLs.
 
 use weir_store::postgres::Session;
 

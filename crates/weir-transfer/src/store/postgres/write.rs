@@ -18,7 +18,7 @@ use weir_executor::job::{TokenHash, job_state_code};
 
 use crate::store::{Change, Conflict, Sealer, StoreError, Submission};
 
-/// Notes jobs that came in where nobody schedules, for the scheduler. False: there are none.
+/// Records jobs submitted at a node without the scheduler, for the scheduler. False: there are none.
 pub(super) fn with_arrivals(session: &mut Session, changes: &[&Change]) -> Result<bool, StoreError> {
     let number = |change: &&Change| match change {
         Change::Submit(submission) => Some(number_of(submission)),
@@ -44,7 +44,7 @@ impl<'a> Plan<'a> {
         let (mut submissions, mut rounds) = (Vec::new(), Vec::<Vec<&Change>>::new());
         // The first round in which this file may be changed again; jobs and settings likewise.
         let (mut files, mut jobs, mut settings) = (HashMap::new(), HashMap::new(), HashMap::new());
-        // The last round with a claim: a release looks at those of other files, in the same round or later.
+        // The last round with a claim: a release reads the claims of other files, in the same round or later.
         let mut claims = 0;
         for change in changes {
             let mut own = Vec::new();
@@ -158,7 +158,7 @@ fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -
         .flat_map(|submission| &submission.files)
         .map(|file| file.id);
     let next = ids.max().map_or(0, |last| last as i64 + 1);
-    // Nodes take ids before they use them: usually nothing is to be done, and nobody waits for the row.
+    // Nodes reserve ids before they use them: usually no update is needed, and no transaction waits for the row.
     session.execute("UPDATE ids SET next_file = $1 WHERE next_file < $1", &[&next])?;
     Ok(())
 }

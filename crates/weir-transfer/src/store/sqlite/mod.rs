@@ -35,10 +35,10 @@ const LISTING_MAX: Duration = Duration::from_secs(25);
 pub(crate) struct SqliteStore {
     database: Database,
     readers: Readers,
-    /// For what begins attempts: it must not wait for people who look.
+    /// Connections for starts of attempts, which must not wait for listings.
     orders: Readers,
     sealer: Sealer,
-    /// Jobs that ended and whose rows cannot be read: they stay where they are.
+    /// Ended jobs with unreadable rows: they stay where they are.
     damaged: Mutex<BTreeSet<i64>>,
 }
 
@@ -57,7 +57,7 @@ impl SqliteStore {
         Self::with(Database::open(path, schema::MIGRATIONS)?, sealer)
     }
 
-    /// One that ends with this handle, and whose key does too.
+    /// A store that ends with this handle, and whose key does too.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn in_memory() -> Self {
         let database = Database::in_memory(schema::MIGRATIONS).expect("memory takes tables");
@@ -456,7 +456,7 @@ mod tests {
         keeper.open().apply(&[Change::Submit(Box::new(expiring))]).unwrap();
         let other = SqliteStore::open(&keeper.path(), Sealer::ephemeral()).unwrap();
         assert!(matches!(other.order(1), Err(StoreError::Sealed(_))));
-        // It must not keep those of others from being renewed.
+        // It must not keep the tokens of others from being renewed.
         let due = other.due_renewals(9, 0, 10).unwrap();
         assert!(due[0].hash == hash && due[0].token.is_none());
     }

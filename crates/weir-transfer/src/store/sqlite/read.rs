@@ -185,7 +185,7 @@ pub(super) fn retries_between(connection: &Connection, range: [i64; 2]) -> Resul
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Jobs first, by the index of those that expire; then their files by range. Page by page, as many may have nothing that waits.
+/// Jobs first, by the index of expiry; then their files by range. Page by page, as many may have no waiting files.
 pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<Overdue>, StoreError> {
     let mut page = connection.prepare_cached(
         "SELECT expires, job_no, job_id, kind, first_file, n_files FROM jobs
@@ -226,7 +226,7 @@ pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<Overdue>,
 }
 
 pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
-    // One look at all of it: each look by itself would read its pages anew if somebody wrote meanwhile.
+    // One transaction for all of it: separate ones would each read their pages anew after a concurrent write.
     let _one_look = connection.unchecked_transaction()?;
     let Some(mut file) = present_file(connection, id)? else {
         return Ok(None);

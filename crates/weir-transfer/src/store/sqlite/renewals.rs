@@ -1,4 +1,4 @@
-//! Tokens, and what issuers gave for them.
+//! Tokens, and their renewed tokens from issuers.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use weir_executor::{
@@ -46,7 +46,7 @@ pub(super) fn number_of(connection: &Connection, token: TokenHash) -> Result<i64
     Ok(statement.query_row([token.0], |row| row.get(0))?)
 }
 
-/// A submission names a token that is known and may be renewed. What was renewed is not due again.
+/// A submission names a known token that may be renewed. A renewed token is not due again.
 pub(super) fn expect(
     transaction: &Transaction<'_>,
     token_no: i64,

@@ -1,6 +1,6 @@
 //! Tables, and how an older database becomes a newer one.
 
-/// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
+/// Migrations, in order; the database's `user_version` counts the applied ones. Never change a released one.
 pub(super) const MIGRATIONS: &[&str] = &[
     FIRST,
     CLAIMS,
@@ -120,15 +120,15 @@ ALTER TABLE files ADD COLUMN claim_since INTEGER;
 ALTER TABLE files ADD COLUMN claim_until INTEGER;
 ";
 
-/// Bytes of all attempts; of what was there before, those of the newest one are all that is known.
+/// Bytes of all attempts; for older rows only the bytes of the newest attempt are known.
 const MOVED: &str = "
 ALTER TABLE files ADD COLUMN moved_total INTEGER NOT NULL DEFAULT 0;
 UPDATE files SET moved_total = moved;
 ";
 
-/// What ended leaves `jobs` and `files` for `history` (its columns are those of `jobs`, in the same order) and `history_files`
-/// (packs of files). Live files are found by the ids of their jobs: an index of them would be written twice for each. `n_refs` counts
-/// the files of the present that name a token.
+/// Ended jobs leave `jobs` and `files` for `history` (its columns are those of `jobs`, in the same order) and
+/// `history_files` (packs of files). Live files are found by the ids of their jobs: an index of them would be written
+/// twice for each. `n_refs` counts the live files that name a token.
 const HISTORY: &str = "
 CREATE TABLE history (
     job_no     INTEGER PRIMARY KEY,
@@ -170,7 +170,7 @@ UPDATE tokens SET n_refs = n FROM (
     GROUP BY token) AS used WHERE used.token = token_no;
 ";
 
-/// What tape did for a file, and whether its pin is still to be given back: a table of its own, as few files need it.
+/// Tape operations of a file, and whether its pin is still to be released: a table of its own, as few files need it.
 const TAPE: &str = "
 CREATE TABLE tape (
     file_id          INTEGER PRIMARY KEY,
@@ -209,7 +209,7 @@ CREATE TABLE renewals (
 CREATE INDEX renewals_due ON renewals (due) WHERE due IS NOT NULL;
 ";
 
-/// What URLs carry after the path, sealed: see `store::urls`.
+/// Sealed queries of URLs: see `store::urls`.
 const URLS: &str = "
 CREATE TABLE urls (
     file_id INTEGER PRIMARY KEY,
@@ -218,8 +218,8 @@ CREATE TABLE urls (
 );
 ";
 
-/// The transfer that a destination was last promised to, where a VO wants one writer for each. A row whose transfer has ended
-/// gives way to the next, so that ends of transfers need not look here.
+/// The transfer that a destination was last reserved for, where a VO wants one writer for each. A row whose transfer
+/// has ended is replaced by the next, so that ends of transfers need not look here.
 const DESTINATIONS: &str = "
 CREATE TABLE destinations (
     file_id INTEGER PRIMARY KEY,
@@ -227,16 +227,18 @@ CREATE TABLE destinations (
 );
 ";
 
-/// A user's own jobs, live and ended, are listed without a look at those of all others, whoever comes with a token or a certificate.
+/// A user's own jobs, live and ended, are listed without a look at other users' jobs, for tokens and certificates
+/// alike.
 const LISTED: &str = "
 CREATE INDEX jobs_of ON jobs (user_dn, job_no);
 CREATE INDEX history_of ON history (user_dn, job_no);
 DROP INDEX history_cred;
 ";
 
-/// For jobs with a token for each file: what was in `renewals` for each of them is in its row, which is found by the first bytes of its
-/// hash. These are in no order, so that each submission writes to pages all over their index, and an entry of it is small. No two rows
-/// have one hash, as there is one writer. `renewed`: there is a row in `renewals`, which has what an issuer gave and nothing else.
+/// For jobs with a token for each file: the renewal state of each token is in its row, which is found by the first
+/// bytes of its hash. Hashes are in no order, so each submission writes to pages all over their index, and its entries
+/// are small. No two rows have one hash, as there is one writer. `renewed`: there is a row in `renewals`, which holds
+/// only the issuer's tokens.
 const DISTINCT: &str = "
 CREATE TABLE distinct_tokens (
     token_no   INTEGER PRIMARY KEY,
@@ -266,7 +268,7 @@ CREATE INDEX tokens_named ON tokens (substr(hash, 1, 4));
 CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 ";
 
-/// What the service saw of a copy that succeeded, apart from sizes that it looked up.
+/// Bytes that the service saw moving in a copy that succeeded, without sizes that it looked up.
 const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted INTEGER;";
 
 /// How long the first byte of data of a copy that succeeded took: not known of files of before.

@@ -1,4 +1,4 @@
-//! What tape does for files.
+//! Tape operations of files.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use weir_executor::{
@@ -46,7 +46,7 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// What was asked has come about: something else follows. Gives the number of the job.
+/// The tape operation is done: the next one follows. Returns the number of the job.
 pub(super) fn advance(
     transaction: &Transaction<'_>,
     file: u64,

@@ -1,4 +1,4 @@
-//! URLs, and what they carry after the path.
+//! URLs, and their sealed queries.
 
 use rusqlite::{Connection, Row, Transaction, params, types::Type};
 use weir_executor::{

@@ -25,7 +25,7 @@ pub(super) fn apply(connection: &mut Connection, sealer: &Sealer, changes: &[Cha
     Ok(())
 }
 
-/// What a batch did to the counts of jobs: written once per job, however many of its files changed.
+/// Changes of a batch to the counts of jobs: written once per job, however many of its files changed.
 #[derive(Default)]
 struct Touched {
     jobs: BTreeMap<i64, Delta>,
@@ -398,7 +398,7 @@ fn end(
     Ok(())
 }
 
-/// What an attempt moved that was not the last.
+/// Adds the bytes of an attempt that was not the last.
 fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Result<(), StoreError> {
     transaction
         .prepare_cached(
@@ -465,7 +465,7 @@ impl Touched {
         delta
     }
 
-    /// The numbers of the tokens that a submission names. Those that are met for the first time are written.
+    /// The numbers of the tokens that a submission names. New ones are written.
     fn tokens(
         &mut self,
         transaction: &Transaction<'_>,

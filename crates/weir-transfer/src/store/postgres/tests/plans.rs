@@ -13,8 +13,8 @@ use crate::store::{
 
 #[test]
 fn plans_for_a_small_table_are_not_kept_for_a_large_one() {
-    // The first hundred files teach the sessions to read all of the table for each; millions follow within the minute in which nobody
-    // counts them, and every begin and end takes seconds.
+    // Sessions plan their statements with the first hundred files and then scan the whole table; with millions of files
+    // added before the next ANALYZE, every begin and end takes seconds.
     if !wanted() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The way to the database: who is told what, and who is believed.
+//! Connections to the database: their encryption, authentication and errors.
 
 use weir_http::TrustRoots;
 use weir_store::postgres::{
@@ -38,7 +38,7 @@ fn a_password_is_read_from_its_file_and_told_to_nobody() {
     assert!(fail(&config).contains("127.0.0.1"));
 }
 
-/// A server that only lets in who comes encrypted and knows the password; and the authority behind its certificate.
+/// A server that only accepts encrypted connections with a password, and the authority of its certificate.
 fn guarded() -> (Server, tempfile::TempDir) {
     use weir_auth::ca::{CertificateAuthority, San, write_identity};
     let authority = tempfile::tempdir().unwrap();
