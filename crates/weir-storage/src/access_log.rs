@@ -16,7 +16,7 @@ use weir_auth::redact;
 
 use crate::metrics::Metrics;
 
-/// Lines on their way to the disk: a burst of this many fits; what does not is counted as lost.
+/// Capacity of the queue of lines to the disk: a longer burst loses lines, which are counted.
 const LINES_WAITING: usize = 16_384;
 
 /// A line of the log. No field holds a token; URLs have lost their query.
@@ -88,7 +88,7 @@ pub(crate) struct TransferLine {
     pub(crate) checksums: Vec<String>,
 }
 
-/// What goes to the writer.
+/// An item for the log writer.
 enum Item {
     Line(String),
     /// Lines go there from now on; none: nowhere.
@@ -118,7 +118,7 @@ impl AccessLog {
         weir_auth::files::open_log(path)
     }
 
-    /// From now on lines go to another file, those of requests in hand too; or nowhere.
+    /// Sends all later lines to another file, also those of requests in hand; or drops them.
     pub(crate) async fn redirect(&self, file: Option<File>) {
         self.is_on.store(file.is_some(), Ordering::Relaxed);
         let _ = self.lines.send(Item::To(file.map(Arc::new))).await;
@@ -149,7 +149,7 @@ impl AccessLog {
     }
 }
 
-/// Writes what is there in one go, so that a busy endpoint makes few calls and a quiet one is up to date.
+/// Writes all waiting lines in one call, so that a busy endpoint makes few calls and a quiet one is up to date.
 async fn write_all(mut file: Option<Arc<File>>, mut items: mpsc::Receiver<Item>) {
     let mut batch = Vec::new();
     while items.recv_many(&mut batch, 1024).await > 0 {

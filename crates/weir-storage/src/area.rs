@@ -1,4 +1,4 @@
-//! Storage areas: what lies where, how full it is, and who is writing what.
+//! Storage areas: their place, their fill level, and their current writers.
 
 use std::{
     collections::HashSet,
@@ -27,11 +27,11 @@ const STRIPES: usize = 256;
 /// How long a file on its way in waits for room that deleted files still take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many may wait so at one time: each has a thread of the pool that everybody reads and writes with.
+/// Most requests that wait for room at one time: each occupies a thread of the pool that all reads and writes use.
 const PATIENT_MAX: usize = 8;
 
-/// The most names that a path may have: what people and programs nest, and 4096 bytes hold with names of 15. Trees that
-/// come deeper by other means are counted and removed all the same.
+/// Most components of a path: 4096 bytes hold 256 names of 15. Deeper trees, made by other means, are counted and
+/// removed all the same.
 pub(crate) const DEPTH_MAX: usize = 256;
 
 /// A part of the name space with a back end of its own.
@@ -43,7 +43,7 @@ pub(crate) struct Area {
     pub(crate) anonymous_read: bool,
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
-    /// For how long after it was written whoever may create files may move one.
+    /// Time after its writing in which every caller with the right to create may move a file.
     pub(crate) movable_for: Duration,
     pub(crate) dav: Dav,
     quota: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Area {
     stripes: Arc<[Mutex<()>]>,
 }
 
-/// One of those who wait for room.
+/// A counted waiter for room.
 struct Patient<'a>(&'a AtomicUsize);
 
 impl<'a> Patient<'a> {
@@ -92,8 +92,8 @@ impl std::fmt::Display for ReadOnly {
 /// How full an area is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ledger {
-    /// Sizes of all files together, and their number. Below zero for a moment where a tree is removed with a file whose
-    /// arrival is not entered yet: cut off at zero, the two would not cancel out.
+    /// Sum of the sizes of all files, and their number. Below zero for a moment when a tree is removed with a file
+    /// whose arrival is not counted yet: cut off at zero, the two would not cancel out.
     bytes: i64,
     files: i64,
     /// Set aside for files on their way in.
@@ -108,7 +108,7 @@ pub(crate) struct AreaSetup {
     pub(crate) anonymous_read: bool,
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
-    /// For how long after it was written whoever may create files may move one.
+    /// Time after its writing in which every caller with the right to create may move a file.
     pub(crate) movable_for: Duration,
     pub(crate) dav: Dav,
     pub(crate) quota: Option<Bytes>,
@@ -139,7 +139,7 @@ impl Area {
         }
     }
 
-    /// The same area with other settings: files, books and writers are those of both.
+    /// The same area with other settings: both share files, counts and writers.
     pub(crate) fn with(&self, setup: AreaSetup) -> Self {
         Self {
             name: setup.name,
@@ -163,7 +163,7 @@ impl Area {
         }
     }
 
-    /// The same area around another back end, whose files take the same room and whose names are its own.
+    /// The same area around another back end, whose files use the same room under names of their own.
     pub(crate) fn staging(&self, backend: Arc<dyn Backend>, durable: bool) -> Self {
         Self {
             name: self.name.clone(),
@@ -224,7 +224,7 @@ impl Area {
         self.with_patience(|| self.hold_at_once(bytes))
     }
 
-    /// The same where nobody may wait: room that is being given back is not waited for.
+    /// As [`Self::hold`], without waiting for room that is being freed.
     pub(crate) fn hold_at_once(self: &Arc<Self>, bytes: u64) -> Result<Hold, Refusal> {
         let mut hold = Hold {
             area: self.clone(),
@@ -266,7 +266,7 @@ impl Area {
         })
     }
 
-    /// What is at a path now; none if it is free. On the blocking pool.
+    /// Looks up a path; `None` if it is free. On the blocking pool.
     pub(crate) fn current(&self, path: &StoragePath) -> Result<Option<Meta>, BackendError> {
         match self.backend.stat(path) {
             Ok(meta) => Ok(Some(meta)),
@@ -278,7 +278,7 @@ impl Area {
         }
     }
 
-    /// Keeps other changes of this name away, for the length of a rename or removal: never for that of a flush. On the
+    /// Locks a name against other changes, for the length of a rename or removal, never for that of a flush. On the
     /// blocking pool.
     pub(crate) fn still(&self, path: &StoragePath) -> MutexGuard<'_, ()> {
         lock(&self.stripes[stripe(path)])
@@ -295,13 +295,13 @@ impl Area {
         (guard, (first != second).then(|| lock(&self.stripes[second])))
     }
 
-    /// Ends a change of names, without a lock: if the area is durable, the change is when this returns. The reaper gets the
-    /// file or tree that lost its name, and first flushes the directories that were not flushed here: a power cut could bring back the
-    /// name of a file cut short.
-    /// On the blocking pool.
+    /// Completes a change of names, without a lock: in a durable area the change is durable when this returns. The
+    /// reaper gets the file or tree that lost its name, and first flushes the directories that were not flushed here:
+    /// otherwise a power cut could bring back the name of a truncated file. On the blocking pool.
     ///
-    /// Each client waits for a flush of its own: journals put those together by themselves. Sixteen clients deleted 13,000
-    /// names a second so on ext4, and 7,000 when one flush was made here for all who waited: then nobody works meanwhile.
+    /// Each client waits for a flush of its own: journals combine concurrent ones by themselves. Sixteen clients
+    /// deleted 13,000 names a second so on ext4, and 7,000 with one shared flush for all waiters, during which none of
+    /// them works.
     pub(crate) fn settle(&self, changed: Changed) -> Result<(), BackendError> {
         let Changed { directories, removal } = changed;
         // A deferred removal keeps directories open that were not flushed. Beyond a number of them, a client that removes faster than room comes
@@ -423,7 +423,7 @@ impl Hold {
         Ok(())
     }
 
-    /// The file is there: what was held is now used.
+    /// The file is visible: the reserved room becomes used room.
     pub(crate) fn settle(self, size: u64, replaced: Option<Meta>) {
         let mut ledger = self.area.ledger();
         ledger.bytes += signed(size);
@@ -454,7 +454,7 @@ impl Drop for Claim {
     }
 }
 
-/// What a path of the endpoint leads to.
+/// The target of a path of the endpoint.
 pub(crate) enum Place {
     /// Into an area: the path inside it.
     Area(Arc<Area>, StoragePath),
@@ -492,7 +492,7 @@ impl NameSpace {
         names
     }
 
-    /// Finds what a path leads to. Names reserved for the endpoint are refused, and paths too deep.
+    /// Resolves a path. Refuses names reserved for the endpoint, and paths too deep.
     pub(crate) fn find(&self, path: &StoragePath) -> Result<Place, Refusal> {
         if let Some(name) = path.names().find(|name| name.starts_with(PRIVATE_PREFIX)) {
             return Err(Refusal::new(

@@ -1,9 +1,10 @@
-//! How fast bytes may move, and for whom: for all, for a VO, a client or an area, both directions together.
+//! Bandwidth limits: for all transfers, for a VO, a client or an area, both directions together.
 //!
-//! A limit is a [`Bucket`] that those whom it concerns pay, and a transfer pays all that concern it. It moves a piece, pays for
-//! it, and goes on when the last of its payments is through; so a limit is shared piece by piece by those who have something to
-//! move, whatever each is limited by beside. Pieces are worth 20 ms of the lowest rate, a mebibyte at most: a gigabyte costs
-//! a thousand payments, and none where nothing is limited. What a transfer leaves unpaid at its end its bucket remembers.
+//! A limit is a [`Bucket`] that all its transfers pay, and a transfer pays every bucket that applies to it. It moves a
+//! piece, pays for it, and goes on when its last payment is through; so a limit is shared piece by piece among the
+//! transfers with data to move, whatever other limits apply to each. Pieces are worth 20 ms of the lowest rate, a
+//! mebibyte at most: a gigabyte costs a thousand payments, and none without limits. A transfer's debt at its end stays
+//! with its bucket.
 
 mod bucket;
 
@@ -28,7 +29,7 @@ use crate::{
 };
 use bucket::Bucket;
 
-/// The most that is moved before it is paid for: what the kernel is given at once.
+/// Largest piece that is moved before it is paid for: the amount given to the kernel at once.
 const MOST: u64 = 1 << 20;
 
 /// The least: a TLS record.
@@ -40,10 +41,10 @@ const PIECES: u64 = 50;
 /// Buckets of clients and VOs that are remembered before those are forgotten that have nothing to remember.
 const REMEMBERED: usize = 1024;
 
-/// Whose limit held bytes back, as metrics have it.
+/// Classes of limits in metrics.
 pub(crate) const CLASSES: [&str; 4] = ["all", "vo", "client", "area"];
 
-/// The limits of an endpoint; clones mean the same. Transfers in hand keep those that they began with.
+/// The limits of an endpoint; clones share them. Transfers in hand keep the limits that they began with.
 #[derive(Clone)]
 pub(crate) struct Bandwidth(Reloadable<Inner>);
 
@@ -51,7 +52,7 @@ struct Inner {
     start: Instant,
     all: Option<Arc<Bucket>>,
     shares: Vec<Share>,
-    /// By whom they concern.
+    /// Buckets by class and name.
     of_one: Mutex<HashMap<(ShareKind, String), Arc<Bucket>>>,
     /// Nanoseconds that transfers were held back, by class.
     held_back: Arc<[AtomicU64; 4]>,
@@ -73,13 +74,13 @@ impl Bandwidth {
         let now = self.0.get();
         let new = Inner::new(limits, shares, now.start, now.held_back.clone());
         let rate = |inner: &Inner| inner.all.as_ref().map(|bucket| bucket.rate());
-        // Buckets know what is unpaid: as long as they are the right ones, they stay.
+        // Buckets hold debts: unchanged ones stay.
         if rate(&new) != rate(&now) || new.shares != now.shares {
             self.0.set(Arc::new(new));
         }
     }
 
-    /// What holds back a transfer, or a stream of one.
+    /// The limits on a transfer, or on one of its streams.
     pub(crate) fn throttle(&self, party: &Party) -> Throttle {
         let now = self.0.get();
         let kinds = [(1, ShareKind::Vo), (2, ShareKind::Client), (3, ShareKind::Area)];
@@ -143,7 +144,7 @@ impl Inner {
 /// Holds back one stream of bytes.
 pub(crate) struct Throttle {
     bandwidth: Arc<Inner>,
-    /// What it pays, with the class of each.
+    /// The buckets that it pays, with the class of each.
     buckets: Vec<(usize, Arc<Bucket>)>,
     /// Bytes moved before they are paid for.
     piece: u64,
@@ -221,7 +222,7 @@ impl Throttle {
             return Poll::Ready(());
         }
         if self.sleep.is_none() {
-            // At first what others, or its client's last transfer, have paid for must be through.
+            // At first the payments of others, and of its client's last transfer, must be through.
             if self.begun && self.owed < self.piece {
                 return Poll::Ready(());
             }
@@ -238,7 +239,7 @@ impl Throttle {
         Poll::Ready(())
     }
 
-    /// Pays what is owed, and falls asleep until all of that is through.
+    /// Pays the debt, and sleeps until all payments are through.
     fn pay(&mut self) {
         let (now, owed) = (self.bandwidth.now(), std::mem::take(&mut self.owed));
         let paid = self
@@ -319,7 +320,7 @@ mod tests {
         near(moved[0], 30_000_000);
         near(moved[1] + moved[2], 10_000_000);
         near(moved[1], moved[2]);
-        // Of less than both want together, each of those who want it has the same.
+        // Of less than both want together, each gets the same.
         let limited = bandwidth("2.5 MB/s", vos);
         let moved = move_for(&limited, 10, &parties).await;
         near(moved.iter().sum(), 25_000_000);
@@ -331,7 +332,7 @@ mod tests {
         assert!(limited.held_back()[2..].iter().all(Duration::is_zero));
     }
 
-    /// A reload would be felt only after a restart, or those in hand would lose what they began with.
+    /// A reload would take effect only after a restart, or transfers in hand would lose their limits.
     #[tokio::test(start_paused = true)]
     async fn other_limits_are_for_those_who_come() {
         let bandwidth = bandwidth("1 MB/s", "");

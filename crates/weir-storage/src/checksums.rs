@@ -1,4 +1,4 @@
-//! Checksums that are not stored yet: the file is read once, for all who ask, and the result is kept with it.
+//! Checksums that are not stored yet: the file is read once for all requests, and the result is stored with it.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use crate::{
     metrics::Metrics,
 };
 
-/// One file being read: those who come later wait for the first.
+/// One file being read: later requests wait for the first.
 type Reading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
 
-/// Who reads files for their checksums, and how many at a time. Clones mean the same.
+/// The checksum readers, limited in number. Clones share the limit.
 #[derive(Clone)]
 pub(crate) struct ChecksumDesk {
     places: Arc<Semaphore>,
@@ -29,10 +29,10 @@ pub(crate) struct ChecksumDesk {
     metrics: Arc<Metrics>,
 }
 
-/// A content, by its area and what tells it from others there, and the algorithm asked of it.
+/// A content, by its area and identity, and the requested algorithm.
 type Key = (String, u64, u64, i64, Algorithm);
 
-/// Somebody who waits for a checksum. When the last of them leaves before the reading has begun, nothing stays behind.
+/// A request that waits for a checksum. When the last one leaves before the reading has begun, no state remains.
 struct Asker {
     under_way: Arc<Mutex<HashMap<Key, Reading>>>,
     key: Key,

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::backend::Meta;
 
-/// What the conditions of a request amount to.
+/// The result of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Go on.
@@ -37,9 +37,10 @@ pub enum Broken {
     Modified,
 }
 
-/// Weighs `If-Match`, `If-Unmodified-Since`, `If-None-Match` and `If-Modified-Since`, in the order of section 13.2.2.
+/// Evaluates `If-Match`, `If-Unmodified-Since`, `If-None-Match` and `If-Modified-Since`, in the order of section
+/// 13.2.2.
 ///
-/// `current` is what is there now; `reading` says whether the request is a GET or HEAD.
+/// `current` is the current object; `reading` is true for GET and HEAD.
 pub fn weigh(headers: &HeaderMap, current: Option<&Meta>, reading: bool) -> Verdict {
     if let Some(list) = text(headers, &header::IF_MATCH) {
         match current {
@@ -81,7 +82,7 @@ pub fn range_counts(headers: &HeaderMap, meta: &Meta) -> bool {
 #[derive(Debug, Clone, Default)]
 pub struct Conditions(HeaderMap);
 
-/// A condition that cannot be read: who sent it did not want the change without it.
+/// A condition that cannot be parsed. The request is refused, since its client does not want an unconditional change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is no list of entity tags")]
 pub struct Unreadable(HeaderName);
@@ -113,7 +114,7 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Weighs them against what is there now.
+    /// Evaluates them against the current object.
     ///
     /// # Errors
     /// The first that does not hold.
@@ -296,7 +297,7 @@ mod tests {
         assert!(Conditions::of(&HeaderMap::new()).unwrap().is_empty());
     }
 
-    /// A range of another content would be glued to what the client has.
+    /// A range of another content would be appended to the client's part.
     #[test]
     fn a_range_counts_for_the_same_content_only() {
         let check = |value: &str, expected| {

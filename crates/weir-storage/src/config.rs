@@ -1,4 +1,4 @@
-//! What an operator says about an endpoint: one TOML file.
+//! The configuration of an endpoint: one TOML file.
 
 mod area;
 mod issuer;
@@ -53,22 +53,22 @@ pub struct StorageConfig {
     /// Whether tokens for every service (`https://wlcg.cern.ch/jwt/v1/any`) are taken. Default: yes.
     #[serde(default = "yes")]
     pub any_audience: bool,
-    /// Whose tokens are taken.
+    /// Accepted token issuers.
     #[serde(default, rename = "issuer")]
     pub issuers: Vec<IssuerConfig>,
-    /// Clients' certificates. Default: nobody is asked for one.
+    /// Clients' certificates. Default: no client certificate is requested.
     #[serde(default)]
     pub x509: Option<DoorConfig>,
     /// Tokens of the endpoint's own. Default: it makes none.
     #[serde(default)]
     pub tokens: Option<TokensConfig>,
-    /// What is served; at least one.
+    /// The served areas; at least one.
     #[serde(rename = "area")]
     pub areas: Vec<AreaConfig>,
-    /// What the endpoint puts up with.
+    /// Limits of the endpoint.
     #[serde(default)]
     pub limits: Limits,
-    /// What some may take of that: VOs, clients, areas.
+    /// Shares of the limits: VOs, clients, areas.
     #[serde(default, rename = "limit")]
     pub shares: Vec<Share>,
     /// Connections of clients.
@@ -77,7 +77,7 @@ pub struct StorageConfig {
     /// Third-party copies.
     #[serde(default)]
     pub tpc: TpcConfig,
-    /// Who is told of flows that carry a `SciTag`. Default: nobody.
+    /// Receivers of reports on flows that carry a `SciTag`. Default: none.
     #[serde(default)]
     pub firefly: FireflyConfig,
     /// The space report.
@@ -86,7 +86,7 @@ pub struct StorageConfig {
     /// One JSON object a line for every request; appended to. Default: none.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
-    /// Who may read `/.well-known/weir/metrics`. Default: this host.
+    /// Networks that may read `/.well-known/weir/metrics`. Default: this host.
     #[serde(default = "weir_http::this_host")]
     pub metrics_allow: Vec<Network>,
 }
@@ -211,7 +211,7 @@ mod tests {
         assert!(config.tpc.allow.is_empty() && !config.tpc.plain_http && !config.areas[0].anonymous_read);
     }
 
-    /// A typing error that is taken silently makes an endpoint that is not what was asked for.
+    /// A silently ignored misspelling makes an endpoint with other properties than intended.
     #[test]
     fn mistakes_are_named_with_their_key() {
         let check = |change: &str, expected: &str| {

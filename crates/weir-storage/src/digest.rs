@@ -13,7 +13,7 @@ pub struct Wanted {
     pub modern: bool,
 }
 
-/// Reads what a client wants; none if it wants nothing that is known here.
+/// Parses the checksums that a client wants; `None` if none of them is known here.
 pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
     let read = |name: &str, modern: bool| {
         let algorithms = preferences(&joined(headers, name)?, modern);
@@ -44,7 +44,7 @@ fn preferences(header: &str, modern: bool) -> Vec<Algorithm> {
 }
 
 impl Wanted {
-    /// Those of the wanted checksums that are known already, at least one; none if all would have to be computed.
+    /// The wanted checksums that are stored already, at least one; `None` if all would have to be computed.
     pub fn known(&self, stored: &Checksums) -> Option<Vec<Checksum>> {
         let known: Vec<Checksum> = self
             .algorithms
@@ -73,7 +73,7 @@ impl Wanted {
     }
 }
 
-/// An announced checksum of a known algorithm whose value makes no sense: taken for none, it would verify nothing.
+/// An announced checksum of a known algorithm with an invalid value: ignoring it would verify nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{header}: \"{value}\" is no checksum")]
 pub struct Malformed {
@@ -244,7 +244,7 @@ mod tests {
         check("oc-checksum", "nonsense", false);
     }
 
-    /// What we answer must be what we would understand.
+    /// Our answers must be understood by our parser.
     #[test]
     fn answers_are_read_back() {
         let all: Checksums = [Checksum::adler32(0x0a1b_2c3d), Checksum::crc32c(1)]

@@ -41,7 +41,7 @@ pub enum StartError {
     Area {
         /// Its name.
         area: String,
-        /// What is wrong with its directory.
+        /// The problem with its directory.
         #[source]
         source: OpenRoot,
     },
@@ -98,7 +98,7 @@ pub struct Running {
     tasks: Tasks,
 }
 
-/// What an endpoint has counted, by area.
+/// Counters of an endpoint, by area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AreaCounters {
     /// Bytes that moved.
@@ -110,18 +110,19 @@ pub struct AreaCounters {
 }
 
 impl Storage {
-    /// Starts an endpoint on the current runtime: opens, sweeps and counts its areas, then listens. Areas are directories.
+    /// Starts an endpoint on the current runtime: opens, sweeps and counts its areas, then listens. Areas are
+    /// directories.
     ///
     /// # Errors
-    /// What [`StartError`] names.
+    /// See [`StartError`].
     pub async fn start(config: StorageConfig) -> Result<Running, StartError> {
         Self::start_on(config, Arc::new(Directories)).await
     }
 
-    /// The same, with areas of another kind.
+    /// As [`Self::start`], with areas of another kind.
     ///
     /// # Errors
-    /// What [`StartError`] names.
+    /// See [`StartError`].
     pub async fn start_on(config: StorageConfig, areas: Arc<dyn OpenArea>) -> Result<Running, StartError> {
         weir_service::config::check(&config)?;
         separate(&config.areas)?;
@@ -211,7 +212,7 @@ impl Running {
         self.server.address()
     }
 
-    /// What it has counted since it started, by area.
+    /// Counters since the start, by area.
     pub fn counters(&self) -> BTreeMap<String, AreaCounters> {
         let endpoint = self.shared.current.get();
         let count = |area: &Arc<Area>| {
@@ -226,11 +227,11 @@ impl Running {
         areas.map(|area| (area.name.clone(), count(area))).collect()
     }
 
-    /// Takes another configuration while it serves. Requests in hand go on as they began; who comes from now on, on open
-    /// connections too, meets the new one, and new connections the new certificate. It reads all files again, and opens the
-    /// access log anew.
+    /// Applies another configuration while it serves. Requests in hand go on as they began; later requests, on open
+    /// connections too, meet the new one, and new connections the new certificate. It reads all files again, and
+    /// reopens the access log.
     ///
-    /// Gives what of it needs a restart, a sentence for each key; that stays as it was.
+    /// Returns a sentence for each key that needs a restart; these keep their values.
     ///
     /// # Errors
     /// It cannot be served; then nothing has changed.
@@ -243,13 +244,13 @@ impl Running {
         self.shared.reloads.told(Part::Configuration, Err(why));
     }
 
-    /// Looks at the files of certificates, authorities and users, and takes those that have changed, as it does each minute
-    /// by itself. What cannot be read is left as it was.
+    /// Checks the files of certificates, authorities and users, and loads the changed ones, as it does each minute by
+    /// itself. An unreadable file keeps its former content.
     pub async fn look(&self) {
         reload::look(self.shared.clone()).await;
     }
 
-    /// Stops taking connections, lets transfers in hand end within the configured grace, then cuts what is left.
+    /// Stops taking connections, lets transfers in hand end within the configured grace, then cuts the rest.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
         self.tasks.end().await;

@@ -1,4 +1,4 @@
-//! One request from its first byte to its last: what is counted and logged of it, however it ends.
+//! One request from its first byte to its last: its counters and its log line, however it ends.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Exchange(Arc<Record>);
 
-/// What is known of a request.
+/// The data of a request.
 struct Record {
     log: Arc<AccessLog>,
     metrics: Arc<Metrics>,
@@ -43,7 +43,7 @@ struct Record {
     state: Mutex<State>,
 }
 
-/// What comes to be known on the way.
+/// The data that become known on the way.
 #[derive(Default)]
 struct State {
     caller: Option<Caller>,
@@ -115,7 +115,7 @@ impl Exchange {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who asks.
+    /// Sets the caller.
     pub(crate) fn set_caller(&self, caller: Caller) {
         self.state().caller = Some(caller);
     }
@@ -138,7 +138,7 @@ impl Exchange {
     pub(crate) fn begin_transfer(&self, kind: Kind, area: &Arc<Area>, remote: Option<String>) -> Arc<AtomicU64> {
         self.0.metrics.transfer_began(kind);
         let moved = Arc::new(AtomicU64::new(0));
-        // Of a third-party copy the peer is whom we connect to, which is not known yet.
+        // The peer of a third-party copy is the other server, which is not known yet.
         let peer = if remote.is_none() {
             Some(self.0.client.ip())
         } else {
@@ -162,7 +162,7 @@ impl Exchange {
         moved
     }
 
-    /// Keeps what tells networks of a connection, until the request ends.
+    /// Keeps the reports on a connection's flow, until the request ends.
     pub(crate) fn keep(&self, marked: Option<Marked>) {
         self.state().marks.extend(marked);
     }
@@ -171,7 +171,7 @@ impl Exchange {
         self.state().transfer.as_mut().map(change)
     }
 
-    /// Whose the flow is, as the request says.
+    /// Sets the flow's owner and purpose, from the request.
     pub(crate) fn tagged(&self, tag: Option<Tag>) {
         self.with_transfer(|transfer| transfer.tag = tag);
     }
@@ -182,7 +182,7 @@ impl Exchange {
         self.with_transfer(|transfer| transfer.n_ranges = Some(n_ranges));
     }
 
-    /// Whom data comes from or goes to.
+    /// Sets the peer that data comes from or goes to.
     pub(crate) fn set_peer(&self, peer: IpAddr) {
         self.with_transfer(|transfer| transfer.peer = Some(peer));
     }

@@ -1,4 +1,4 @@
-//! The connections that data moves on: whom networks are told of, and what TCP knows of them.
+//! The data connections: their flow reports, and their TCP figures.
 
 use std::{
     fmt::Write as _,
@@ -43,7 +43,7 @@ impl From<&ConnectedTo> for Ends {
     }
 }
 
-/// Tells networks of a request's connections: whose they are, where the request says so.
+/// Reports the flows of a request's connections: owner and purpose, if the request names them.
 #[derive(Clone)]
 pub(crate) struct FlowMarker {
     pub(crate) beacon: Beacon,
@@ -52,7 +52,8 @@ pub(crate) struct FlowMarker {
 }
 
 impl FlowMarker {
-    /// Tells of a connection until what is returned is dropped. Of what `moved` counts, the first `before` bytes came another way.
+    /// Reports a flow until the returned guard is dropped. The first `before` bytes of `moved` came over another
+    /// connection.
     pub(crate) fn mark(&self, ends: &Ends, moved: &Arc<AtomicU64>, before: u64) -> Option<Marked> {
         let flow = Flow {
             local: ends.local,
@@ -106,14 +107,14 @@ impl Line {
         self.now().as_ref().map(|(ends, _)| ends.peer)
     }
 
-    /// What TCP knows of it, as markers show it.
+    /// The TCP figures of the connection, as markers show them.
     pub(crate) fn shown(&self) -> Option<String> {
         let socket = self.now().as_ref().map(|(ends, _)| ends.socket.clone());
         Some(shown(&socket?.figures()?))
     }
 }
 
-/// In the order in which somebody looks who wonders what holds a stream back.
+/// Formats the figures in the order in which one looks for a bottleneck.
 fn shown(tcp: &TcpFigures) -> String {
     let mut text = format!(
         "{} rtt_ms={:.1} min_rtt_ms={:.1} window={} peer_window={} retransmits={}",

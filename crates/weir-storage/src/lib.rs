@@ -1,18 +1,19 @@
 //! The storage endpoint: WebDAV, third-party copies, and checksums on the way in.
 //!
-//! Files of an area lie in a directory under their own names. Bytes come by PUT or by a COPY that pulls, go by GET or by a
-//! COPY that pushes, and are checksummed as they pass. `docs/storage.md` is its handbook page.
+//! Files of an area lie in a directory under their own names. Bytes come by PUT or by a COPY that pulls, go by GET or
+//! by a COPY that pushes, and are checksummed as they pass. `docs/storage.md` is its handbook page.
 //!
 //! Invariants:
-//! - **A file appears whole or not at all.** Bytes land under a private name; size and checksums are compared; then the file is
-//!   renamed. What a dead transfer leaves is removed by its own private name, so that it can never be a newer file.
-//! - **One writer per path.** A second one is told so (409).
-//! - **Nothing leads out of an area.** Paths are decoded once, as components; the kernel resolves them beneath the area's root and
-//!   follows no symbolic link.
+//! - **A file appears whole or not at all.** Bytes land under a private name; size and checksums are compared; then the
+//!   file is renamed. The partial file of a dead transfer is removed by its private name, so that no newer file can be
+//!   hit.
+//! - **One writer per path.** A second one is refused (409).
+//! - **Nothing leads out of an area.** Paths are decoded once, as components; the kernel resolves them beneath the
+//!   area's root and follows no symbolic link.
 //! - **Refusals come before the body**, and the body is invited only after the permission.
 //! - **Memory per transfer is bounded**, whatever the file's size; no thread waits for a peer.
 //!
-//! Deliberately absent: scheduling, and who gets which token.
+//! Deliberately absent: scheduling, and the policy of token issuers.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,7 +11,7 @@ use weir_auth::one_line;
 /// 5 s, as every other implementation has it: six markers fit into the shortest stall timeout in use (30 s).
 pub const MARKER_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The longest line that is read; davix reads 1024 bytes. What is longer is cut.
+/// Longest line that is read; davix reads 1024 bytes. A longer line is cut.
 const LINE_LIMIT: usize = 4096;
 
 /// davix discards larger stripe counts.
@@ -22,7 +22,7 @@ const STRIPES_LIMIT: u32 = 8192;
 pub struct Marker {
     /// Seconds since the epoch.
     pub timestamp: u64,
-    /// Which stripe, from 0.
+    /// The stripe, from 0.
     pub stripe: u32,
     /// Bytes written by this stripe: not read, not scheduled.
     pub bytes: u64,
@@ -33,7 +33,7 @@ pub struct Marker {
     /// From the order to the first byte of data, in whole milliseconds; `None` before it. A line of Weir's own: other
     /// programs pass over it.
     pub first_byte: Option<Duration>,
-    /// What TCP knows of the data connection: for people. A line that other programs pass over.
+    /// TCP figures of the data connection, for people. A line that other programs ignore.
     pub connection: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl LastWord {
     }
 }
 
-/// What a stream of lines says.
+/// An item in a stream of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// A whole marker.
@@ -103,7 +103,7 @@ impl MarkerParser {
         Self::default()
     }
 
-    /// Takes the next piece and appends what it completes to `said`.
+    /// Takes the next piece and appends the completed items to `said`.
     pub fn push(&mut self, piece: &[u8], said: &mut Vec<Said>) {
         for &byte in piece {
             if byte == b'\n' {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// What we write must be what a client reads, in pieces of any size.
+        /// Our markers must be readable for a client, in pieces of any size.
         #[test]
         fn written_markers_are_read_back(
             timestamp: u64, stripe in 0u32..8, bytes: u64, stripes in 1u32..8, v6: bool, cut in 1usize..40,

@@ -1,7 +1,7 @@
 //! The memory of data in flight: one budget for the endpoint, of which every transfer has its floor and some have more.
 //!
-//! What a transfer of one stream holds in this process, per stream; `b` is what it gathers before it writes, `k` what it reads
-//! from a file at once, `c` the bound of its connection ([`weir_http::Buffers`]):
+//! Memory of a transfer in this process, per stream. `b` is the batch that it gathers before a write, `k` the size of a
+//! read from a file, `c` the bound of its connection ([`weir_http::Buffers`]):
 //!
 //! | | coming in (PUT, pull) | at the floor | at most | going out (GET, push) | at the floor | at most |
 //! |---|---|---|---|---|---|---|
@@ -13,29 +13,33 @@
 //! | connection, task, hashes | | 28 KiB | 28 KiB | | 28 KiB | 28 KiB |
 //! | in all | | 160 KiB | 3.7 MiB | | 160 KiB | 1.1 MiB |
 //!
-//! A file that the kernel sends by itself has no blocks, and still takes its floor: it may have to be read. Socket buffers are the
-//! kernel's (`net.ipv4.tcp_mem`), not this process'. Who reads a file for its checksum holds one block.
+//! A file that the kernel sends by itself has no blocks, and still takes its floor: it may have to be read. Socket
+//! buffers are the kernel's (`net.ipv4.tcp_mem`), not this process'. A checksum reader holds one block.
 //!
-//! Memory comes in two kinds. A **floor** is taken with a transfer's place and for each further stream of a pull; without it the
-//! transfer waits in the line where it would wait for a place (`admission`), and none begins without it: so nobody in hand ever
-//! waits for memory, and nothing can stand still. What is **beyond** is taken and given back as bytes come and go, by what is
-//! left: each holds at most an eighth of what is free (Choudhury and Hahne, "Dynamic Queue Length Thresholds for
-//! Shared-Memory Packet Switches", 1998). Few transfers so have all that helps them, `n` of them an equal share `E / (n + 8)` of
-//! what the floors leave, and some always is free for newcomers. Where a newcomer waits for its floor, nobody takes more.
+//! Memory comes in two kinds. A **floor** is taken with a transfer's place and for each further stream of a pull;
+//! without it the transfer waits in the queue for slots (`admission`), and none begins without it. So no running
+//! transfer ever waits for memory, and there is no deadlock. Memory **beyond** the floor is taken and returned as bytes
+//! come and go: each stream holds at most an eighth of the free memory (Choudhury and Hahne, "Dynamic Queue Length
+//! Thresholds for Shared-Memory Packet Switches", 1998). Few transfers have all the memory that helps them, `n` of them
+//! an equal share `E / (n + 8)` of the memory beyond the floors, and some is always free for new ones. While a new
+//! transfer waits for its floor, no other takes more.
 //!
-//! The same rule holds for **clients** ([`Client`]): all transfers of one hold at most three times what is free, so that a client
-//! alone may have three quarters of the budget, two may have three sevenths each, and one that has none finds some. A client that holds
-//! nothing may take a floor wherever there is one.
+//! The same rule holds for **clients** ([`Client`]): all transfers of one hold at most three times the free memory. So
+//! a client alone may have three quarters of the budget, two may have three sevenths each, and a new one finds some. A
+//! client that holds nothing may take a floor wherever there is one.
 //!
-//! With the default of 128 MiB, 20 pulls of one client have all that helps, 40 have 2.2 MiB each beyond their floors, and 614 their
-//! floors alone; of several clients 28 have all that helps, 600 have 57 KiB, and some 800 their floors alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a copy was
-//! asked on, and what the allocator has not given back: with 160 MiB a process with 600 copies was seen at 258 to 295 MB. Blocks that
-//! wait for the next reader are kept in what is free of the budget, 32 MiB at most, and let go where it is taken.
+//! With the default of 128 MiB, 20 pulls of one client have all that helps, 40 have 2.2 MiB each beyond their floors,
+//! and 614 their floors alone; of several clients 28 have all that helps, 600 have 57 KiB, and some 800 their floors
+//! alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a
+//! copy was asked on, and memory that the allocator has not returned: with 160 MiB a process with 600 copies was seen
+//! at 258 to 295 MB. Blocks for the next reader are kept in the free part of the budget, 32 MiB at most, and freed when
+//! it is needed.
 //!
-//! An attack by heads that never end takes 34 MB more for large ones (`weir_http::ServerLimits::heads`), 16 KiB of each connection, and over
-//! TLS a record. Twice that of who sends the next head before an answer. A complete large head counts no longer, up to
-//! 128 KiB each: where it is refused before it is known who asks, the connection ends within a second; of those who are known, and of
-//! anybody where `anonymous_read` is on, `connections` and `connections_per_client` bound it.
+//! An attack by heads that never end takes 34 MB more for large ones (`weir_http::ServerLimits::heads`), 16 KiB of each
+//! connection, and over TLS a record. Twice that for a client that sends the next head before an answer. A complete
+//! large head counts no longer, up to 128 KiB each: if it is refused before authentication, the connection ends within
+//! a second. For authenticated clients, and for all where `anonymous_read` is on, `connections` and
+//! `connections_per_client` bound it.
 
 mod client;
 mod portion;
@@ -49,13 +53,13 @@ pub(crate) use client::Client;
 use client::Clients;
 pub(crate) use portion::{Incoming, Outgoing, READING, most_that_fits};
 
-/// What each stream of each transfer has at least; the sum is above.
+/// Memory of each stream at least; the sum is above.
 pub(crate) const FLOOR: usize = 160 << 10;
 
-/// Of what is free, one may hold a part of so many, beyond its floor.
+/// Beyond its floor, one stream may hold one part in so many of the free memory.
 const PART: usize = 8;
 
-/// The most that one may hold if others hold `others` of `total`: its floor, and its part of what is left.
+/// Largest memory of one holder if others hold `others` of `total`: its floor, and its part of the rest.
 ///
 /// Of `free` bytes, with its own not taken, it has `x` such that `x` is an eighth of `free - x`.
 fn allowed(total: usize, others: usize) -> usize {
@@ -70,15 +74,15 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     total: usize,
     taken: AtomicUsize,
-    /// Somebody found no floor, and waits for one, or has left since.
+    /// A request found no floor, and waits for one, or has left since.
     wanted: AtomicBool,
     waiting: AtomicUsize,
     /// Streams that come in or go out.
     streams: AtomicUsize,
     clients: Clients,
-    /// Gives floors to those who wait.
+    /// Offers floors to waiting requests.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Has what is kept for later fit into what is free.
+    /// Shrinks the kept blocks to the free memory.
     spare: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -96,7 +100,7 @@ impl Budget {
         }))
     }
 
-    /// Has `wake` called, on any thread, when memory comes free that somebody wants.
+    /// Sets the callback for returned memory that a request waits for; it runs on any thread.
     pub(crate) fn on_return(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.wake.set(Box::new(wake));
     }
@@ -106,7 +110,7 @@ impl Budget {
         let _ = self.0.spare.set(Box::new(spare));
     }
 
-    /// Bytes that nobody has taken.
+    /// Bytes that are not taken.
     pub(crate) fn free(&self) -> usize {
         self.0.total.saturating_sub(self.0.taken.load(Ordering::Relaxed))
     }
@@ -148,7 +152,7 @@ impl Budget {
         if !now() {
             let why = scarce();
             want(why);
-            // What came back just before that was told to nobody.
+            // Memory returned just before was not announced.
             if !now() {
                 return Err(why);
             }
@@ -167,7 +171,7 @@ impl Budget {
         })
     }
 
-    /// Takes a floor if `fits` says so of what is taken.
+    /// Takes a floor if `fits` is true for the amount taken.
     fn take(&self, fits: impl Fn(usize) -> bool) -> bool {
         let take = |taken| fits(taken).then_some(taken + FLOOR);
         let taken = &self.0.taken;
@@ -187,23 +191,23 @@ impl Budget {
         }
     }
 
-    /// Whether somebody may be waiting for a floor.
+    /// Whether a request may be waiting for a floor.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody may be waiting for a floor, be it of their own share.
+    /// Whether a request may be waiting for a floor, including one of its own share.
     pub(crate) fn is_wanted_by_any(&self) -> bool {
         self.is_wanted() || self.0.clients.is_wanted()
     }
 
-    /// Everybody who waits is about to be asked.
+    /// Clears the mark: all waiting requests are about to be checked.
     pub(crate) fn forget_wanted(&self) {
         self.0.wanted.store(false, Ordering::SeqCst);
         self.0.clients.forget_wanted();
     }
 
-    /// Counts somebody who waits for a floor, until the guard is dropped.
+    /// Counts a request that waits for a floor, until the guard is dropped.
     pub(crate) fn count_waiting(&self) -> WaitsForMemory {
         self.0.waiting.fetch_add(1, Ordering::Relaxed);
         WaitsForMemory(self.clone())
@@ -227,7 +231,7 @@ pub(crate) enum Scarce {
     Share,
 }
 
-/// Somebody waits for a floor.
+/// A request that waits for a floor.
 pub(crate) struct WaitsForMemory(Budget);
 
 impl Drop for WaitsForMemory {
@@ -252,27 +256,28 @@ impl Drop for Moving {
     }
 }
 
-/// What one stream holds of the budget: its floor, and what it has beyond. Given back when the last hold on it ends.
+/// The memory of one stream: its floor, and more. Returned when its last reference ends.
 pub(crate) struct Lease {
     budget: Budget,
-    /// Whose it is; none: the endpoint's own.
+    /// Its client; `None`: the endpoint's own.
     client: Option<Arc<Client>>,
     held: AtomicUsize,
 }
 
 impl Lease {
-    /// Counts its stream as one that moves.
+    /// Counts its stream as a moving one.
     pub(crate) fn moves(&self) -> Moving {
         self.budget.0.streams.fetch_add(1, Ordering::Relaxed);
         Moving(self.budget.clone())
     }
 
-    /// Floors for up to `count` further streams of the same transfer; fewer where memory is scarce, none where somebody waits.
+    /// Floors for up to `count` further streams of the same transfer; fewer where memory is scarce, none where a
+    /// request waits.
     pub(crate) fn further(&self, count: usize) -> Vec<Arc<Lease>> {
         let budget = &self.budget;
         let each = (1..=count).map_while(|number| {
             let beyond = number * FLOOR;
-            // All that it would hold beyond its own floor, as for everybody else.
+            // All memory beyond its own floor, as for every other.
             let fits = |taken: usize| {
                 let theirs = self.client.as_ref();
                 beyond <= budget.0.total.saturating_sub(taken + FLOOR) / PART
@@ -283,8 +288,8 @@ impl Lease {
         each.collect()
     }
 
-    /// Holds the first of these sizes, from large to small, that it may, and gives its place among them. The last one must not
-    /// be above [`FLOOR`]. What is given up must be free already.
+    /// Takes the first of these sizes, from large to small, that it may hold, and returns its index. The last one must
+    /// not be above [`FLOOR`]. Memory given up must be free already.
     pub(crate) fn fit(&self, sizes: &(impl Iterator<Item = usize> + Clone)) -> usize {
         let held = self.held.load(Ordering::Relaxed);
         let Inner { total, taken, .. } = &*self.budget.0;
@@ -305,7 +310,7 @@ impl Lease {
             client.change(held, chosen.1);
         }
         if before.is_ok() && chosen.1 < held {
-            // Told as what is given back is.
+            // Announced like returned memory.
             self.budget.give(0);
         } else if chosen.1 > held {
             self.budget.has_less();
@@ -313,24 +318,24 @@ impl Lease {
         chosen.0
     }
 
-    /// As [`Self::fit`], and never less than now: what is held may be in use.
+    /// As [`Self::fit`], and never less than now: the memory may be in use.
     pub(crate) fn grow(&self, sizes: impl Iterator<Item = usize> + Clone) -> usize {
         let held = self.held.load(Ordering::Relaxed);
         self.fit(&sizes.take_while(move |size| *size >= held))
     }
 
-    /// What may be held by this one, which holds `held`, if others hold `others`.
+    /// Largest memory of this one, which holds `held`, if others hold `others`.
     fn most(&self, total: usize, others: usize, held: usize) -> usize {
         let share = self.client.as_ref().map(|client| client.most(total, others, held));
         allowed(total, others).min(share.unwrap_or(usize::MAX).max(FLOOR))
     }
 
-    /// Whether somebody waits for memory that this one may have beyond its floor.
+    /// Whether a request waits for memory that this one may have beyond its floor.
     fn is_waited_for(&self) -> bool {
         self.budget.is_wanted() || self.client.as_ref().is_some_and(|client| client.is_wanted())
     }
 
-    /// Whether more is held than the floor while somebody waits for theirs.
+    /// Whether it holds more than the floor while another request waits for its own.
     pub(crate) fn is_pressed(&self) -> bool {
         self.held.load(Ordering::Relaxed) > FLOOR && self.is_waited_for()
     }
@@ -402,8 +407,8 @@ mod tests {
     }
 
     proptest! {
-        /// One byte too many breaks the promise of memory, one that is lost is lost until the next restart, and a transfer
-        /// that could never begin starves.
+        /// One byte too many breaks the memory promise, a lost one is lost until the next restart, and a transfer that
+        /// could never begin starves.
         #[test]
         fn never_over_and_all_given_back(total in FLOOR..40 * FLOOR, steps in prop::collection::vec((0..5_u8, any::<prop::sample::Index>(), 0..40_usize), 1..300)) {
             let budget = Budget::new(total);
@@ -430,7 +435,7 @@ mod tests {
                 prop_assert_eq!(taken, sum(&held));
                 prop_assert!(taken <= total);
             }
-            // Whoever has more lets go of it at its next step if somebody waits: floors alone never keep others out.
+            // A holder of more frees it at its next step if a request waits: floors alone never keep others out.
             while budget.floor(None).is_err() {
                 prop_assert!(!held.is_empty());
                 held.pop();

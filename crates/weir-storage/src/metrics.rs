@@ -1,4 +1,4 @@
-//! What the endpoint counts. Every metric is defined in `docs/metrics.md`, with the event that starts and ends it.
+//! Metrics of the endpoint. Each is defined in `docs/metrics.md`, with the event that starts and ends it.
 
 mod tcp;
 
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// Whether bytes come in. A copy inside the endpoint writes what it reads and counts as coming in.
+    /// Whether bytes come in. A copy inside the endpoint writes the bytes that it reads and counts as coming in.
     pub(crate) fn receives(self) -> bool {
         matches!(self, Self::Put | Self::Pull | Self::Copy)
     }
@@ -115,7 +115,7 @@ pub(crate) struct Metrics {
     pub(crate) ranges_sent: AtomicU64,
     connections: OnceLock<Box<dyn Fn() -> Occupancy + Send + Sync>>,
     fireflies: OnceLock<Box<dyn Fn() -> Sent + Send + Sync>>,
-    /// What was read again, and the end of the certificate.
+    /// Reloads by kind, and the end of the certificate.
     pub(crate) reloads: Reloads,
     memory: OnceLock<Budget>,
     bandwidth: OnceLock<Bandwidth>,
@@ -294,10 +294,10 @@ impl Metrics {
     }
 }
 
-/// What is kept of each area, by its name.
+/// Values of each area, by its name.
 type ByArea<K, V> = BTreeMap<String, BTreeMap<K, V>>;
 
-/// What is kept of an area; its name is copied when it is met for the first time.
+/// The value of an area; its name is copied on first use.
 fn of_area<'a, T: Default>(all: &'a mut BTreeMap<String, T>, area: &str) -> &'a mut T {
     if !all.contains_key(area) {
         all.insert(area.to_owned(), T::default());
@@ -305,7 +305,7 @@ fn of_area<'a, T: Default>(all: &'a mut BTreeMap<String, T>, area: &str) -> &'a 
     all.get_mut(area).expect("it was put there")
 }
 
-/// What is kept of every area, in order.
+/// The values of every area, in order.
 fn each<K, V>(all: &ByArea<K, V>) -> impl Iterator<Item = (&String, &K, &V)> {
     all.iter()
         .flat_map(|(area, kept)| kept.iter().map(move |(key, value)| (area, key, value)))
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(metrics.traffic_of("other"), Traffic::default());
     }
 
-    /// An operator would see a number and not know what it counts, from when to when.
+    /// An operator would see a number without a definition.
     #[test]
     fn every_metric_is_in_the_handbook() {
         let metrics = Metrics::default();

@@ -1,4 +1,4 @@
-//! What an endpoint needs before it listens, made from its configuration.
+//! The parts that an endpoint needs before it listens, made from its configuration.
 
 use std::{
     net::SocketAddr,
@@ -28,7 +28,7 @@ const HEADERS_LIMIT: usize = 200;
 
 /// How the files of an area are reached.
 pub trait OpenArea: Send + Sync + 'static {
-    /// Opens what holds them. On the blocking pool.
+    /// Opens the back end of an area. On the blocking pool.
     ///
     /// # Errors
     /// It cannot be served.
@@ -47,10 +47,11 @@ impl OpenArea for Directories {
     }
 }
 
-/// Refuses areas whose directories lie inside one another, wherever links lead. What is not there yet is judged by what it lies in.
+/// Refuses areas whose directories lie inside one another, after resolving links. A missing directory is judged by its
+/// nearest existing parent.
 ///
 /// # Errors
-/// Which two, and what helps.
+/// The two areas, and the remedy.
 pub fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
     let roots: Vec<_> = areas.iter().map(|area| resolved(&area.root)).collect();
     for (place, ours) in roots.iter().enumerate() {
@@ -71,8 +72,8 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
         area: name.clone(),
         source,
     })?;
-    // Neither leftovers nor a disk that fails in parts may keep the endpoint from serving what can be served.
-    // They are removed behind the start, as what is deleted later.
+    // Neither leftovers nor a partly failing disk may keep the endpoint from serving the rest. Leftovers are removed
+    // after the start, like later deletions.
     let leftovers = backend.sweep().unwrap_or_else(|error| {
         tracing::error!(area = name, error = %weir_auth::error_chain(&error), "what an earlier life left behind stays");
         Vec::new()
@@ -124,7 +125,7 @@ pub(crate) fn url(config: &StorageConfig, address: SocketAddr) -> String {
         .map_or_else(default, |url| url.trim_end_matches('/').to_owned())
 }
 
-/// What makes the endpoint's own tokens, if it makes any.
+/// The issuer of the endpoint's own tokens, if it has one.
 pub(crate) fn mintage(config: &StorageConfig, url: &str) -> Result<Option<Mintage>, MintError> {
     let open = |tokens: &TokensConfig| {
         Ok(Mintage {
@@ -157,7 +158,7 @@ pub(crate) fn issuers_client(config: &StorageConfig, revocations: &Arc<ServerRev
     Client::new(ClientConfig::new(config.trust.roots()))?.judging(revocations.clone())
 }
 
-/// The client of third-party copies: it connects to no local address but those that are allowed, and from the address that
+/// The client of third-party copies: it connects to no local address but the allowed ones, and from the address that
 /// the endpoint listens on, so that the other side's counters tell endpoints apart.
 pub(crate) fn copy_client(
     config: &StorageConfig,

@@ -22,7 +22,7 @@ impl Pace {
         }
     }
 
-    /// Takes the bytes moved so far; gives those of the last window if they are too few.
+    /// Takes the bytes moved so far; returns those of the last window if they are too few.
     pub(crate) fn stalled(&mut self, now: Instant, bytes: u64) -> Option<u64> {
         self.seen.push_back((now, bytes));
         // The first entry is the youngest that is at least a window old.
@@ -62,8 +62,8 @@ impl BodyPace {
         }
     }
 
-    /// Takes the bytes so far; gives those of the last window if they are too few. `ours` is how long the piece before
-    /// this one kept us: a slow disk is not the client's fault.
+    /// Takes the bytes so far; returns those of the last window if they are too few. `ours` is the time that we took
+    /// for the previous piece: a slow disk is not the client's fault.
     pub(crate) fn stalled(&mut self, now: Instant, bytes: u64, ours: Duration) -> Option<u64> {
         if ours > self.every {
             self.pace.reset();

@@ -1,4 +1,4 @@
-//! What requests share, in two halves: what a configuration decides, and what lasts whatever it says.
+//! The shared state of requests, in two halves: the part that follows the configuration, and the part that outlives it.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -25,7 +25,7 @@ use crate::{
     standing::Standing,
 };
 
-/// What a configuration decides, with all files that it names read.
+/// The state that follows from a configuration, with all its files read.
 pub(crate) struct Parts {
     pub(crate) door: Option<Arc<Door>>,
     pub(crate) tls: ServerTls,
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     pub(crate) beacon: Beacon,
 }
 
-/// What outlives every configuration: books, queues and counters.
+/// The state that outlives every configuration: counts, queues and metrics.
 pub(crate) struct Lasting {
     pub(crate) names: NameSpace,
     pub(crate) log: Arc<AccessLog>,
@@ -52,10 +52,11 @@ pub(crate) struct Lasting {
 }
 
 impl Parts {
-    /// Reads what the configuration names. `before`: the endpoint that this one succeeds, whose keys of issuers are still good.
+    /// Reads the files of the configuration. `before`: the endpoint that this one succeeds, whose cached issuer keys
+    /// are still good.
     ///
     /// # Errors
-    /// Something cannot be read or used.
+    /// A file cannot be read or used.
     pub(crate) fn make(
         config: &StorageConfig,
         url: &str,
@@ -126,7 +127,7 @@ pub(crate) fn server_tls(
     files.serve(door.map(|door| Arc::new(door.clients().clone()) as Arc<dyn ChainCheck>))
 }
 
-/// The one that there is, unless it is to tell others: who marks a flow at its start tells its end too.
+/// The existing beacon, unless its configuration has changed: the beacon that marked a flow's start also marks its end.
 fn beacon(config: &StorageConfig, url: &str, before: Option<&Endpoint>) -> Result<Beacon, StartError> {
     let started = match before {
         Some(before) if before.config.firefly == config.firefly => return Ok(before.beacon.clone()),

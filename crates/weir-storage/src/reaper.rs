@@ -1,5 +1,5 @@
-//! Removes what has lost its name already: trees and large files go behind the answer to DELETE, MOVE and PUT, at a bounded
-//! rate, and slower while bytes move.
+//! The reaper: removes nameless trees and large files after the answer to DELETE, MOVE and PUT, at a bounded rate, and
+//! slower while bytes move.
 
 use std::{
     collections::VecDeque,
@@ -47,7 +47,7 @@ impl Rate {
     }
 }
 
-/// What it costs to remove something, in time.
+/// The cost of a removal, in time.
 #[derive(Debug, Clone, Copy)]
 struct Toll {
     entries_per_second: u64,
@@ -115,13 +115,13 @@ impl Deferred {
     }
 }
 
-/// What has lost its name in an area and is still to be removed.
+/// The nameless objects of an area that are still to be removed.
 #[derive(Default)]
 pub(crate) struct DeferredRemovals {
     waiting: Mutex<VecDeque<Deferred>>,
-    /// Those in hand.
+    /// Removals in hand.
     open: AtomicUsize,
-    /// Who waits for room.
+    /// Requests that wait for room.
     hurry: AtomicUsize,
     more: Notify,
 }
@@ -132,7 +132,7 @@ impl DeferredRemovals {
         self.waiting().len() + self.open.load(Ordering::Relaxed)
     }
 
-    /// Whether room may come back soon: what has failed may fail again.
+    /// Whether room may be freed soon: failed removals may fail again.
     pub(crate) fn are_promising(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0 || self.waiting().iter().any(|deferred| deferred.failures == 0)
     }
@@ -148,14 +148,14 @@ impl DeferredRemovals {
         self.more.notify_one();
     }
 
-    /// Lets the reaper go on without a rest until this is dropped: somebody needs the room.
+    /// Lets the reaper work without pauses until this is dropped: a request needs the room.
     pub(crate) fn hurry(&self) -> Hurry<'_> {
         self.hurry.fetch_add(1, Ordering::Relaxed);
         self.more.notify_one();
         Hurry(self)
     }
 
-    /// The next whose time has come; or else when that of the first will, if there is any.
+    /// The next removal that is due, or else the time at which the first will be, if there is any.
     fn pop(&self, now: Instant) -> Result<Deferred, Option<Instant>> {
         let mut waiting = self.waiting();
         let Some(due) = waiting.iter().position(|deferred| deferred.is_due(now)) else {
@@ -170,7 +170,7 @@ impl DeferredRemovals {
     }
 }
 
-/// Somebody waits for room.
+/// A request that waits for room.
 pub(crate) struct Hurry<'a>(&'a DeferredRemovals);
 
 impl Drop for Hurry<'_> {
@@ -179,7 +179,7 @@ impl Drop for Hurry<'_> {
     }
 }
 
-/// The reapers of an endpoint's areas. Dropped, they end after what they have in hand.
+/// The reapers of an endpoint's areas. Dropped, they end after the removals in hand.
 pub(crate) struct Reapers {
     stop: watch::Sender<()>,
     rate: Arc<Rate>,
@@ -208,7 +208,7 @@ impl Reapers {
         self.rate.0.store(bytes_per_second, Ordering::Relaxed);
     }
 
-    /// Ends them; what is left goes at the next start.
+    /// Ends them; the rest is removed at the next start.
     pub(crate) async fn stop(self) {
         drop(self.stop);
         for task in self.tasks {
@@ -250,7 +250,7 @@ impl Reaper {
                 tokio::select! {
                     _ = stopped.changed() => return,
                     () = &mut rested => break,
-                    // Another removal, or somebody in a hurry.
+                    // Another removal, or a request in a hurry.
                     () = removals.more.notified() => {}
                 }
             }
@@ -303,7 +303,7 @@ mod tests {
     };
 
     proptest! {
-        /// However the work is cut into visits, and however fast the disk is, the rate holds; while bytes move, it is a
+        /// The rate holds for any split of the work into visits and any speed of the disk; while bytes move, it is a
         /// quarter, and so is the share of the disk's time.
         #[test]
         fn the_rate_holds(

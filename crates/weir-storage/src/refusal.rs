@@ -1,4 +1,4 @@
-//! The answer "no", with its status and its reason: statuses are chosen here and nowhere else.
+//! Refusals: their statuses and reasons.
 //!
 //! | status | when | the client should | the operator should |
 //! |---|---|---|---|
@@ -8,14 +8,14 @@
 //! | 404 | no such file or directory | - | - |
 //! | 405 | the method does not fit the resource | see `Allow` | - |
 //! | 408 | the client fell silent in the middle of a body | send again | look at the network |
-//! | 409 | the parent is a file or missing; a directory is in the way; somebody else is writing the file | resolve it, or wait | - |
+//! | 409 | the parent is a file or missing; a directory is in the way; another request is writing the file | resolve it, or wait | - |
 //! | 413, 414, 415, 416 | as RFC 9110 has it | correct the request | - |
 //! | 412 | a condition failed; `Overwrite: F` and the target exists | decide anew | - |
-//! | 429 | the share of a VO or of a client is used up; `Retry-After` says when to come again | wait | raise the share (`[[limit]]`) |
+//! | 429 | the share of a VO or of a client is used up; `Retry-After` gives the pause | wait | raise the share (`[[limit]]`) |
 //! | 500 | the disk failed | try again later | read the log |
 //! | 501 | the body comes in a transfer coding other than chunked | send it as it is | - |
 //! | 502 | the destination of a MOVE is another server | use a third-party copy | - |
-//! | 503 | too many transfers, the issuer's keys cannot be had, or a certificate's revocation list; `Retry-After` says when to come again | wait | raise the limit, or look at the issuer |
+//! | 503 | too many transfers, the issuer's keys cannot be had, or a certificate's revocation list; `Retry-After` gives the pause | wait | raise the limit, or look at the issuer |
 //! | 507 | quota or file system full | delete, or write elsewhere | add space |
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -80,7 +80,7 @@ impl Refusal {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, reason)
     }
 
-    /// Programs are told by a document of XML (RFC 4918 section 16) what people are told by the reason.
+    /// Adds a document of XML for programs (RFC 4918 section 16); people read the reason.
     #[must_use]
     pub(crate) fn with_document(mut self, document: &'static str) -> Self {
         self.document = Some(document);
@@ -103,7 +103,7 @@ impl Refusal {
         self
     }
 
-    /// The connection ends with this answer, and the client is told: what it still sends is not read.
+    /// Closes the connection after this answer, and tells the client: the rest of its request is not read.
     #[must_use]
     pub(crate) fn closing(self) -> Self {
         self.with(header::CONNECTION, HeaderValue::from_static("close"))

@@ -1,9 +1,9 @@
-//! Exchanges the configuration, and the files that it names, while the endpoint serves.
+//! Reloading of the configuration, and of the files that it names, while the endpoint serves.
 //!
-//! All that requests share is one value that is swapped at once; requests in hand keep theirs. What must last is handed on:
-//! books of areas, queues, counters, the access log. A configuration is taken as a whole or not at all; files that change
-//! by themselves are looked at each minute, and taken one kind at a time, so that one that cannot be read keeps none of
-//! the others out.
+//! All shared state of requests is one value that is swapped at once; requests in hand keep theirs. Lasting state is
+//! handed on: counts of areas, queues, metrics, the access log. A configuration is applied as a whole or not at all.
+//! Files are checked for changes each minute and applied one kind at a time, so that an unreadable one does not block
+//! the others.
 
 mod change;
 
@@ -28,7 +28,7 @@ use crate::{
 };
 use change::settle;
 
-/// What an endpoint shares with those who renew it.
+/// The state that an endpoint shares with its reloading task.
 pub(crate) struct Shared {
     pub(crate) current: Reloadable<Endpoint>,
     tls: ServerTls,
@@ -151,13 +151,13 @@ fn take_trust(endpoint: &Endpoint) -> Result<(), String> {
     let roots = endpoint.config.trust.roots();
     let lists = endpoint.revocations.refresh(SystemTime::now());
     lists.map_err(|error| weir_auth::error_chain(&error))?;
-    // Connections made before are not used again, so that nobody stays who was revoked.
+    // Earlier connections are not reused, so that no revoked peer stays connected.
     let mut both = [&endpoint.client, &endpoint.issuers_client].into_iter();
     both.try_for_each(|client| client.renew(&roots))
         .map_err(|error| weir_auth::error_chain(&error))
 }
 
-/// What the next endpoint has of this one.
+/// The state that the next endpoint takes over.
 fn handed_on(before: &Endpoint, config: &StorageConfig) -> Lasting {
     let renewed = |area: &Arc<crate::area::Area>| {
         let table = config.areas.iter().find(|table| table.name == area.name);

@@ -1,4 +1,4 @@
-//! From a request to its answer: path, permission, verb; and what is counted of it.
+//! From a request to its answer: path, permission, verb; and its accounting.
 
 use std::{
     convert::Infallible,
@@ -37,8 +37,8 @@ use crate::{
     verbs, well_known,
 };
 
-/// After a refusal, how much of a body that is already on its way is read and thrown away, and for how long, so that the
-/// client can read the refusal instead of meeting a reset connection.
+/// Limits on the body that is read and discarded after a refusal, so that the client can read the refusal instead of
+/// meeting a reset connection.
 const LINGER_BYTES: u64 = 64 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(10);
 
@@ -58,7 +58,7 @@ pub(crate) struct Endpoint {
     pub(crate) client: Client,
     /// Asks issuers for their keys.
     pub(crate) issuers_client: Client,
-    /// Which other servers are not believed any more.
+    /// Other servers whose certificates are revoked.
     pub(crate) revocations: Arc<ServerRevocations>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<AccessLog>,
@@ -77,19 +77,19 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) path: StoragePath,
     pub(crate) info: ConnectionInfo,
-    /// What the server knows of the connection, the client's certificates among it.
+    /// The server's data about the connection, including the client's certificates.
     extensions: http::Extensions,
     /// Taken by the verb that reads it, and put back if it is refused in the middle.
     pub(crate) body: Option<Incoming>,
     /// Whether some of it has been read, and so the client invited to send it.
     pub(crate) body_begun: bool,
-    /// Taken by the verb whose answer outlives it.
+    /// Taken by the verb whose answer outlives the call.
     pub(crate) exchange: Option<Exchange>,
-    /// None: nobody has asked yet who it is.
+    /// `None`: the caller is not determined yet.
     caller: Option<Caller>,
 }
 
-/// Answers one request; whatever goes wrong becomes an answer too.
+/// Answers one request; every error becomes an answer too.
 pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (parts, incoming) = request.into_parts();
     let info = parts
@@ -152,7 +152,7 @@ impl Call {
         }
     }
 
-    /// Who asks, by what the request carries.
+    /// The caller of the request, by its credentials.
     pub(crate) async fn caller(&mut self) -> Result<Caller, Refusal> {
         if let Some(caller) = &self.caller {
             return Ok(caller.clone());
@@ -183,7 +183,7 @@ impl Call {
         })
     }
 
-    /// Who asks, where somebody unknown may do nothing.
+    /// The caller, where anonymous callers have no rights.
     pub(crate) async fn known_caller(&mut self) -> Result<Caller, Refusal> {
         let caller = self.caller().await?;
         match &caller.who {
@@ -192,18 +192,18 @@ impl Call {
         }
     }
 
-    /// Whether it is not known, or not yet, who asks.
+    /// Whether the caller is anonymous, or not determined yet.
     fn is_stranger(&self) -> bool {
         let caller = self.caller.as_ref();
         caller.is_none_or(|caller| matches!(caller.who, Who::Anonymous))
     }
 
-    /// A place among those who do such work in an area, after a little patience if need be.
+    /// A slot for such work in an area, after a short wait if need be.
     pub(crate) async fn place(&self, work: Work, area: &Area) -> Result<Admitted, Refusal> {
         self.endpoint.admission.enter(work, self.party(area)).await
     }
 
-    /// Whom the request's work is counted for: by what is known by now of who asks.
+    /// The party that the request's work is counted for: by the present knowledge of the caller.
     pub(crate) fn party(&self, area: &Area) -> Party {
         let caller = self.caller.as_ref();
         Party {
@@ -240,7 +240,7 @@ impl Call {
         moved
     }
 
-    /// Has networks told whose this connection's data is. A copy within the endpoint moves nothing over a network.
+    /// Reports this connection's flow. A copy within the endpoint moves nothing over a network.
     pub(crate) fn mark(&self, kind: Kind, moved: &Arc<AtomicU64>) {
         let marker = self.marker(kind);
         self.exchange().tagged(marker.tag);
@@ -258,7 +258,7 @@ impl Call {
         }
     }
 
-    /// Whose the flow is, as the request says.
+    /// The flow's owner and purpose, from the request.
     fn tag(&self) -> Option<Tag> {
         Tag::from_header(self.headers.get_all("scitag").iter().map(HeaderValue::as_bytes))
     }
@@ -267,8 +267,8 @@ impl Call {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The request's whole body, of at most so many bytes. All of it must come within the time that a client may be silent:
-    /// who sends it byte by byte holds a connection that others could use.
+    /// The request's whole body, of at most so many bytes. All of it must come within the time that a client may be
+    /// silent: a client that sends it byte by byte holds a connection that others could use.
     pub(crate) async fn read_body(&mut self, limit: usize) -> Result<Bytes, Refusal> {
         let incoming = self.body.take().expect("no verb before this one has taken the body");
         self.body_begun = true;
@@ -310,7 +310,8 @@ impl Call {
                 let time = if costly { LINGER_TIME / 10 } else { LINGER_TIME };
                 refusal.respond(lingering(text, incoming, time))
             }
-            // Polling the body would invite the client to send it. Who sends it all the same must not take it for a request.
+            // Polling the body would invite the client to send it. A body that comes all the same must not be taken for
+            // a request.
             Some(_) => refusal.closing().into_response(),
         }
     }

@@ -1,4 +1,4 @@
-//! The space report: what there is, what is used, and for whom (WLCG Storage Resource Reporting, version 4).
+//! The space report: sizes, usage and VOs of the areas (WLCG Storage Resource Reporting, version 4).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,10 +9,10 @@ use crate::{
     service::Endpoint,
 };
 
-/// The report as it is now. On the blocking pool: it asks the file systems.
+/// The current report. On the blocking pool: it queries the file systems.
 ///
-/// An area's size is its quota, or what it holds and its file system still has. Of areas without a quota on one file system
-/// each counts all of its room.
+/// An area's size is its quota, or its files and the free space of its file system. Areas without a quota on one file
+/// system each count all of its free space.
 pub(crate) fn report(endpoint: &Endpoint) -> Value {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

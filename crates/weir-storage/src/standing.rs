@@ -1,4 +1,4 @@
-//! Whether the endpoint can do its work: asked when somebody wants to know, never more than once at a time.
+//! Readiness of the endpoint: checked on request, never more than once at a time.
 
 use std::{
     sync::{
@@ -17,11 +17,11 @@ use crate::{
     service::Endpoint,
 };
 
-/// How long an answer counts: those who ask every second cost a probe every two.
+/// Lifetime of a result: a probe every second causes a check every two.
 const COUNTS_FOR: Duration = Duration::from_secs(2);
-/// What a disk may take; a cluster file system that hangs says nothing at all.
+/// Timeout of a disk; a cluster file system that hangs does not answer at all.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What was last found, and whether somebody is looking.
+/// The last result, and whether a check is running.
 #[derive(Default)]
 pub(crate) struct Standing {
     found: watch::Sender<Option<(Instant, Arc<Readiness>)>>,
@@ -29,7 +29,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Something has changed: what was found is true no more.
+    /// Invalidates the last result after a change.
     pub(crate) fn forget(&self) {
         self.found.send_replace(None);
     }
@@ -80,7 +80,7 @@ impl Standing {
     }
 }
 
-/// Somebody who looks; however that ends, the next one may.
+/// A running check; however it ends, the next one may start.
 struct Looking(Arc<Endpoint>);
 
 impl Drop for Looking {
@@ -94,7 +94,7 @@ fn trouble(area: &Area) -> Option<String> {
     match area.read_only {
         Some(ReadOnly::Configured) => area.backend.space().err().map(|error| weir_auth::error_chain(&error)),
         Some(why @ ReadOnly::Uncounted) => Some(format!("it is read-only {why}")),
-        // A file that nobody sees, and that goes at once.
+        // A private file that is removed at once.
         None => area
             .backend
             .draft(false)

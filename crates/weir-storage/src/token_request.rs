@@ -1,7 +1,7 @@
-//! What a client asks for who wants a token of this endpoint's own: in the words of macaroons, or of OAuth 2.0.
+//! Requests for tokens of this endpoint's own, in the form of macaroons or of OAuth 2.0.
 //!
-//! Source: what gfal2, davix, dCache and XRootD send. The caveats of a macaroon say what is *not* wished, so that what is not
-//! understood must be refused; of the activities in one, each that is unknown here gives no right.
+//! Source: what gfal2, davix, dCache and XRootD send. The caveats of a macaroon *restrict* it, so an unknown caveat
+//! must be refused; an unknown activity grants no right.
 
 mod time;
 
@@ -20,7 +20,7 @@ const WISHES_MAX: usize = 32;
 /// A token that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// What it is to allow; at least one.
+    /// The requested rights; at least one.
     pub wishes: Vec<Wish>,
     /// How long.
     pub lifetime: Option<Duration>,
@@ -28,7 +28,7 @@ pub struct TokenRequest {
     pub before: Option<SystemTime>,
 }
 
-/// What a token is to allow at a path and below.
+/// A requested right at a path and below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
     /// As much of this as the client may do itself; never empty. None: all that it may.
@@ -55,10 +55,10 @@ struct MacaroonRequest {
     validity: Option<String>,
 }
 
-/// Reads the body of a POST of `application/macaroon-request` on a path. An empty one wishes for everything there.
+/// Parses the body of a POST of `application/macaroon-request` on a path. An empty one requests every right there.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The problem with it, for people.
 pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, String> {
     let empty = body.trim_ascii().is_empty();
     let body: &[u8] = if empty { b"{}" } else { body };
@@ -121,7 +121,7 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
             // Not RFC 6749's word, but gfal2's.
             "scope" | "scopes" => &mut scopes,
             "expire_in" => &mut lifetime,
-            // RFC 6749 section 3.2: what is not known is passed over.
+            // RFC 6749 section 3.2: unknown parameters are ignored.
             _ => continue,
         };
         if place.replace(decoded(value)?).is_some() {
@@ -152,7 +152,7 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
     })
 }
 
-/// What the scopes of a form ask for at one path.
+/// The rights that the scopes of a form request at one path.
 struct Asked {
     path: StoragePath,
     actions: BTreeSet<StorageAction>,
@@ -172,7 +172,7 @@ impl Asked {
     }
 }
 
-/// Adds what a scope asks for.
+/// Adds the rights of a scope.
 fn ask(scope: &str, asked: &mut Vec<Asked>) -> Result<(), String> {
     let (name, path) = scope.split_once(':').ok_or("a scope has no path")?;
     let path = StoragePath::from_url_path(path).map_err(|error| format!("a scope's path: {error}"))?;
@@ -201,7 +201,7 @@ fn ask(scope: &str, asked: &mut Vec<Asked>) -> Result<(), String> {
 /// Activities of a macaroon.
 type Activities = BTreeSet<&'static str>;
 
-/// One that is known here. `READ_METADATA` comes with every right, and `UPDATE_METADATA` changes what is not kept here.
+/// A known activity. `READ_METADATA` comes with every right, and `UPDATE_METADATA` changes nothing that is stored here.
 fn activity(name: &str) -> Option<&'static str> {
     let known = ["LIST", "DOWNLOAD", "UPLOAD", "MANAGE", "DELETE", "STAGE"];
     known.into_iter().find(|known| *known == name.trim())
@@ -210,8 +210,8 @@ fn activity(name: &str) -> Option<&'static str> {
 const INEXPRESSIBLE: &str = "no scope allows what is asked for and nothing more: ask for LIST with DOWNLOAD, for DELETE and MANAGE with \
     UPLOAD and DELETE, or for DOWNLOAD, UPLOAD or STAGE alone";
 
-/// The scopes that activities amount to: none that allows more than they do. Whoever may read may list, not the other way round; and
-/// whoever may modify may upload and delete.
+/// The scopes of activities: none that allows more than they do. The right to read includes listing, not the other way
+/// round; the right to modify includes upload and deletion.
 fn allowed_by(activities: &Activities) -> BTreeSet<StorageAction> {
     let all = |wanted: &[&str]| wanted.iter().all(|one| activities.contains(one));
     let scopes = [

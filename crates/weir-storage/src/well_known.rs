@@ -1,4 +1,4 @@
-//! What lies below `/.well-known/`: about the endpoint, not in its name space.
+//! The paths below `/.well-known/`: about the endpoint, outside of its name space.
 
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ async fn metrics(call: &Call) -> Result<Response<Body>, Refusal> {
     Ok(response)
 }
 
-/// Whether requests are worth sending here: for those who balance load. Why not, for those who may read metrics.
+/// Readiness for load balancers. The reason of a failure is for callers that may read metrics.
 async fn ready(call: &Call) -> Response<Body> {
     let report = call.endpoint.standing.report(&call.endpoint).await;
     let (status, answer) = report.answer(is_shown(call, &call.endpoint.config.metrics_allow));
@@ -62,7 +62,7 @@ async fn space(call: &Call) -> Result<Response<Body>, Refusal> {
     Ok(json_answer(StatusCode::OK, &report))
 }
 
-/// An answer that nobody on the way may keep.
+/// An answer that no intermediary may store.
 pub(crate) fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = Response::new(body::full(value.to_string()));
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Who asks, and what that allows.
+//! The caller of a request, and its permissions.
 
 mod policy;
 
@@ -24,21 +24,21 @@ pub(crate) struct Mintage {
     pub(crate) lifetime: Duration,
 }
 
-/// Who asks, and the rules that they are judged by.
+/// The caller of a request, with the rules for its permissions.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) who: Who,
     policy: Arc<Policy>,
 }
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Debug, Clone)]
 pub(crate) enum Who {
-    /// Nobody that is known.
+    /// No identity.
     Anonymous,
-    /// Who holds a token.
+    /// The holder of a token.
     Token(Arc<Token>),
-    /// Who showed a certificate, and the VO that it speaks for.
+    /// The holder of a certificate, and its VO.
     Certificate(Arc<Identity>, Option<String>),
 }
 
@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    /// What tells them from others.
+    /// A name that tells this caller from others.
     pub(crate) fn name(&self) -> Option<String> {
         match &self.who {
             Who::Anonymous => None,
@@ -65,10 +65,10 @@ impl Caller {
         }
     }
 
-    /// Whether they may do this with a path.
+    /// Checks the permission for an operation at a path.
     ///
     /// # Errors
-    /// They may not, or would have to say who they are.
+    /// The caller has no permission, or must authenticate first.
     pub(crate) fn may(&self, operation: Operation, path: &StoragePath) -> Result<(), AuthError> {
         let rules = |person| move |operation, path: &_| self.policy.allows(person, operation, path);
         match &self.who {
@@ -85,7 +85,7 @@ impl Caller {
         }
     }
 
-    /// Whether they may give what is at one path the name of another; `fresh`: what moves is a file, and nothing is there.
+    /// Checks the permission to rename; `fresh`: a file moves to a free name.
     ///
     /// # Errors
     /// As [`Self::may`].
@@ -95,11 +95,11 @@ impl Caller {
         self.may(put, to)
     }
 
-    /// Whether they may take a file of this creator away from its path: with `storage.create` alone they may only if it is their own.
-    /// Else a MOVE and a PUT would together replace what is stored.
+    /// Checks the permission to take a file of this creator away from its path. A caller with `storage.create` alone
+    /// may move only its own files: otherwise a MOVE and a PUT would together replace stored data.
     ///
     /// # Errors
-    /// It is somebody else's.
+    /// The file is another user's.
     pub(crate) fn may_take(
         &self,
         path: &StoragePath,
@@ -118,11 +118,11 @@ impl Caller {
         }
     }
 
-    /// As whom what they write is recorded.
+    /// The creator recorded with the caller's files.
     pub(crate) fn creator(&self) -> Option<Creator> {
         match &self.who {
             Who::Anonymous => None,
-            // Such a token may come without a subject: then it is nobody's.
+            // Such a token may come without a subject: then its files have no creator.
             Who::Token(token) if token.subject.is_empty() => None,
             Who::Token(token) => Some(Creator::of_token(&token.issuer, &token.subject)),
             Who::Certificate(identity, _) => Some(Creator::of_certificate(&identity.subject)),
@@ -131,7 +131,7 @@ impl Caller {
 
     /// Whether they have this right at a path and everywhere below, as a scope of that name would give it.
     pub(crate) fn has(&self, action: StorageAction, path: &StoragePath) -> bool {
-        // Who may change things may make them.
+        // The right to modify includes the right to create.
         if action == StorageAction::Create && self.has(StorageAction::Modify, path) {
             return true;
         }
@@ -148,11 +148,12 @@ impl Caller {
         }
     }
 
-    /// Refuses who cannot hand rights on, and a path where none can be, because below it other rules hold.
+    /// Refuses callers that cannot delegate rights, and paths where no rights can be delegated, because other rules
+    /// hold below.
     ///
     /// # Errors
-    /// They have no name, or show a limited proxy, which starts and delegates no work; the path does not lie in an area, or
-    /// another area lies in it.
+    /// The caller has no name, or shows a limited proxy, which starts and delegates no work; the path does not lie in
+    /// an area, or another area lies in it.
     pub(crate) fn check_hand_on(&self, path: &StoragePath) -> Result<(), Refusal> {
         let why = match &self.who {
             Who::Certificate(identity, _) if identity.is_limited => "a limited proxy cannot hand on what it may do",
@@ -164,7 +165,7 @@ impl Caller {
         Err(Refusal::new(StatusCode::FORBIDDEN, text))
     }
 
-    /// When what they showed ends.
+    /// The expiry of the caller's credential.
     pub(crate) fn until(&self) -> Option<SystemTime> {
         match &self.who {
             Who::Anonymous => None,

@@ -1,4 +1,4 @@
-//! What the configuration says of people: the rules of each area, whose tokens count there, and who is of which VO.
+//! Access rules of the configuration: the rules and issuers of each area, and the members of VOs.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use weir_auth::{Denied, DeniedReason, Operation, Person, Rule, StorageAction, St
 
 use crate::config::{AreaConfig, IssuerConfig, StorageConfig};
 
-/// Whom the areas let in, beside those whose tokens say what they may do.
+/// The access rules of all areas.
 pub(crate) struct Policy {
     /// The longest prefix first: of areas inside one another the inner one decides alone.
     areas: Vec<AreaPolicy>,
@@ -17,7 +17,7 @@ pub(crate) struct Policy {
 
 struct AreaPolicy {
     prefix: StoragePath,
-    /// Whose tokens count; empty: all.
+    /// Accepted issuers; empty: all.
     issuers: Vec<String>,
     /// Each with its path.
     rules: Vec<Rule>,
@@ -49,7 +49,7 @@ impl Policy {
         }
     }
 
-    /// The VO that a token's issuer speaks for; of a token of the endpoint's own, that of whom it was made for.
+    /// The VO of a token's issuer; for a token of the endpoint's own, the VO of its owner.
     pub(crate) fn vo<'a>(&'a self, token: &'a Token) -> Option<&'a str> {
         if self.is_own(token) {
             return Mint::vo(token);
@@ -62,7 +62,8 @@ impl Policy {
         self.own.as_ref() == Some(&token.issuer)
     }
 
-    /// Whether rules let somebody do this with a path. Rules hold in their own area; and above it for what leads there.
+    /// Whether rules allow a person an operation at a path. Rules hold in their own area, and above it for the
+    /// directories that lead there.
     pub(crate) fn allows(&self, person: Person<'_>, operation: Operation, path: &StoragePath) -> bool {
         let inside = self.area_of(path).into_iter();
         let below = self.areas.iter().filter(|area| path.is_ancestor_of(&area.prefix));
@@ -70,7 +71,7 @@ impl Policy {
         rules.any(|rule| rule.allows(person, operation, path))
     }
 
-    /// Whether a rule of the path's own area gives somebody a right there and below.
+    /// Whether a rule of the path's own area grants a right there and below.
     pub(crate) fn gives(&self, person: Person<'_>, action: StorageAction, path: &StoragePath) -> bool {
         let mut rules = self.area_of(path).into_iter().flat_map(|area| &area.rules);
         rules.any(|rule| rule.gives(person, action, path))
@@ -100,7 +101,7 @@ impl Policy {
         })
     }
 
-    /// The VOs that an area is for: those of its rules, and of the issuers that have a say there.
+    /// The VOs of an area: those of its rules, and those of its accepted issuers.
     pub(crate) fn vos_of(&self, prefix: &StoragePath) -> BTreeSet<&str> {
         let Some(area) = self.areas.iter().find(|area| area.prefix == *prefix) else {
             return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Who has how many places, and whether one more is theirs. No clocks, no waiting.
+//! The ledger of slots: slots in use by class, and the check of limits. No clocks, no waiting.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::{
     memory::Scarce,
 };
 
-/// What is limited.
+/// A kind of limited work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A GET or PUT that moves data.
@@ -34,7 +34,7 @@ impl Work {
     }
 }
 
-/// Who asks for a place, as far as shares go.
+/// The party that asks for a slot, as far as shares are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Party {
     pub(crate) vo: Option<String>,
@@ -52,13 +52,13 @@ impl Party {
         }
     }
 
-    /// With whom they take turns: their VO, or where there is none themselves.
+    /// The group in the round-robin of the queue: the VO, or the client itself without one.
     pub(crate) fn group(&self) -> &str {
         self.vo.as_deref().unwrap_or(&self.client)
     }
 }
 
-/// Those who are counted together.
+/// Parties that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Class {
     All,
@@ -78,7 +78,7 @@ pub(crate) struct Full {
 }
 
 impl Full {
-    /// Whether those who asked have reached what is theirs, and not the endpoint what is its own.
+    /// True if the party's own share is used up, false if the endpoint's limit is reached.
     pub(crate) fn is_theirs(&self) -> bool {
         matches!(
             self.class,
@@ -164,13 +164,13 @@ impl Ledger {
         }
     }
 
-    /// Other limits from now on; nobody loses a place.
+    /// Changes the limits; slots in use stay.
     pub(crate) fn adjust(&mut self, limits: &Limits, shares: &[Share]) {
         self.all = [limits.transfers, limits.copies, limits.listings];
         self.shares = shares.to_vec();
     }
 
-    /// Another limit of all places of a kind from now on; nobody loses one.
+    /// Changes the total limit of a kind; slots in use stay.
     pub(crate) fn set_all(&mut self, work: Work, limit: usize) {
         self.all[work as usize] = limit;
     }
@@ -185,10 +185,11 @@ impl Ledger {
         self.taken_by[place].get(name).map_or(0, |taken| taken[work as usize])
     }
 
-    /// Takes a place of each kind that it needs, or none.
+    /// Takes one slot of each kind that the work needs, or none.
     ///
     /// # Errors
-    /// The first limit that is reached: the endpoint's own last, so that somebody who has used up their share learns that.
+    /// The first limit that is reached. The endpoint's own is checked last, so that a party that has used up its share
+    /// learns that.
     pub(crate) fn take(&mut self, work: Work, party: &Party) -> Result<(), Full> {
         for (place, kind) in KINDS.into_iter().enumerate() {
             let Some(name) = party.name(kind) else { continue };
@@ -219,7 +220,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives back what [`Self::take`] took.
+    /// Returns the slots of [`Self::take`].
     pub(crate) fn give(&mut self, work: Work, party: &Party) {
         self.taken[work as usize] -= 1;
         for (place, name) in names(party) {
@@ -232,8 +233,8 @@ impl Ledger {
         }
     }
 
-    /// How many third-party copies may wait, of those who share a name with a party: of its VO, and of itself. Where `withheld`
-    /// have a place and do not begin yet, as many more as are theirs of it.
+    /// Most third-party copies that may wait for each share of a party: its VO's, and its own. `withheld` slots that do
+    /// not start yet allow as many more waiting copies.
     pub(crate) fn queue_shares(&self, party: &Party, withheld: usize) -> Vec<(ShareKind, usize)> {
         let queued = |kind| {
             let name = party.name(kind)?;

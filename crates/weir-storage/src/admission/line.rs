@@ -1,13 +1,13 @@
-//! Who waits, and whose turn it is: groups take turns, and in each who came first is first.
+//! The waiting queue: groups take turns (round robin), each group is first in, first out.
 
 use std::collections::VecDeque;
 
-/// How many of a group are looked at for one that can go on; those before it have used up a share of their own.
+/// Entries of a group that are checked for one that can go on; the entries before it have used up a share of their own.
 const LOOK: usize = 64;
 
-/// A line of those who wait.
+/// A queue of waiting requests.
 pub(crate) struct Line<T> {
-    /// The group whose turn it is, first.
+    /// The groups, the next one first.
     groups: VecDeque<(String, VecDeque<(u64, T)>)>,
     tickets: u64,
     waiting: usize,
@@ -54,7 +54,7 @@ impl<T> Line<T> {
         false
     }
 
-    /// The next one that `goes`, which is asked about each that could be next. Its group is last after that.
+    /// Removes the next entry for which `goes` is true; it is called for each candidate. Its group goes to the end.
     pub(crate) fn next(&mut self, mut goes: impl FnMut(&T) -> bool) -> Option<T> {
         for at in 0..self.groups.len() {
             let line = &mut self.groups[at].1;
@@ -76,7 +76,7 @@ impl<T> Line<T> {
         self.waiting
     }
 
-    /// How many wait of those that fit.
+    /// Number of waiting entries that match.
     pub(crate) fn count(&self, fits: impl Fn(&T) -> bool) -> usize {
         let waiters = self.groups.iter().flat_map(|(_, line)| line);
         waiters.filter(|(_, waiter)| fits(waiter)).count()
@@ -118,7 +118,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever waits either leaves or has a turn, once.
+        /// Every waiting entry either leaves or has its turn, exactly once.
         #[test]
         fn nobody_is_lost_and_nobody_is_served_twice(steps in prop::collection::vec((0..3_u8, 0..4_usize), 1..300)) {
             let mut line = Line::default();

@@ -1,13 +1,14 @@
-//! How much is done at one time, and for whom.
+//! Admission control: limits on concurrent work, and the queue for its slots.
 //!
-//! A place is given back when it is dropped, and goes to whoever waits: VOs take turns, and within each who came first is first.
-//! A third-party copy waits as long as its client does, which is kept alive by markers; other work waits a little, since most
-//! bursts are short, and is then told when to come again. Who has used up a share of their own is answered 429, others 503.
+//! A slot is returned when it is dropped, and goes to the next waiting request: VOs take turns, first in first out
+//! within each. A third-party copy waits as long as its client, which is kept alive by markers. Other work waits for a
+//! short time, since most bursts are short, and is then refused with `Retry-After`. A party that has used up its own
+//! share is answered 429, others 503.
 //!
-//! Where the processors are what bounds copies, few are under way at a time ([`ramp`]): more would end none of them sooner.
+//! Where the processors limit copies, few copies run at a time ([`ramp`]): more would end none of them sooner.
 //!
-//! With the place of a transfer or copy comes the floor of its memory. Who finds none waits in the same line, whose turn it is when
-//! some comes free, wherever it was held.
+//! The slot of a transfer or copy includes the floor of its memory. A request without free memory waits in the same
+//! queue until some is returned.
 
 mod ledger;
 mod line;
@@ -54,11 +55,11 @@ struct State {
     ledger: Ledger,
     lines: [Line<Waiter>; 3],
     ends: [Rate; 3],
-    /// Which line is asked first when memory comes free: they take turns.
+    /// The queue that is served first when memory is returned: they take turns.
     copies_first: bool,
     /// How many copies the processors have time for.
     ramp: Ramp,
-    /// Whether somebody looks at the processors.
+    /// Whether a task is watching the processors.
     watched: bool,
 }
 
@@ -82,7 +83,7 @@ impl Place {
         self.memory.clone().expect("listings alone have none, and ask for none")
     }
 
-    /// The account of whoever it is for.
+    /// The memory account of the client.
     pub(crate) fn client(&self) -> Arc<Client> {
         self.inner.memory.client(&self.party.client)
     }
@@ -107,7 +108,7 @@ impl Drop for Place {
 
 type Turns = Vec<(oneshot::Sender<Place>, Place)>;
 
-/// Outside of the lock: the place of somebody who has just left comes back here.
+/// Runs outside of the lock: the slot of a waiter that has just left is returned here.
 fn hand_out(turns: Turns) {
     for (turn, place) in turns {
         let _ = turn.send(place);
@@ -120,7 +121,7 @@ pub(crate) enum Turn {
     Later(Waiting),
 }
 
-/// Somebody in the line, for as long as this lives.
+/// An entry in the queue, for as long as this lives.
 pub(crate) struct Waiting {
     inner: Arc<Inner>,
     work: Work,
@@ -133,7 +134,7 @@ pub(crate) struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.inner.state().lines[self.work as usize].leave(self.ticket);
-        // Who leaves may have been the only one.
+        // The leaving entry may have been the only one.
         if self.inner.memory.is_wanted_by_any() {
             self.inner.memory_came();
         }
@@ -178,7 +179,7 @@ impl Admission {
         Self(inner)
     }
 
-    /// Other limits from now on. Nobody loses a place; where there are more, those who wait have their turn.
+    /// Changes the limits. Slots in use stay; new slots go to waiting requests.
     pub(crate) fn adjust(&self, limits: &Limits, shares: &[Share]) {
         self.0.bandwidth.adjust(limits, shares);
         let turns: Vec<_> = {
@@ -214,10 +215,10 @@ impl Admission {
         }
     }
 
-    /// A place, or one in the line for it.
+    /// A slot, or an entry in the queue for it.
     ///
     /// # Errors
-    /// As many wait as may: of all, or of those who ask.
+    /// The queue is full: the endpoint's, or the party's.
     pub(crate) fn line_up(&self, work: Work, party: Party) -> Result<Turn, Refusal> {
         let mut state = self.0.state();
         let taken = self.0.take(&mut state, work, &party);
@@ -260,7 +261,7 @@ impl Admission {
             _for_memory: full.is_memory().then(|| self.0.memory.count_waiting()),
             full,
         };
-        // What came free before it stood in the line was told to others, who did not need it.
+        // Memory returned before the entry was queued was offered to others, which did not need it.
         if waiting.full.is_memory() {
             self.0.memory_came();
         }
@@ -284,7 +285,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those whose turn has come, with their places.
+    /// Removes the entries whose turn has come, with their slots.
     fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Turns {
         let turns = self.begin(state, work);
         if work == Work::Copy {
@@ -299,7 +300,7 @@ impl Inner {
         } = state;
         let mut turns = Vec::new();
         loop {
-            // Without room at all nobody can go: nobody need be asked.
+            // Without any free slot no entry needs to be checked.
             if !ledger.has_room(work) {
                 return turns;
             }
@@ -346,7 +347,7 @@ impl Inner {
         self.memory.floor(Some(&client)).map(Some)
     }
 
-    /// A place for somebody who has just come, with its memory.
+    /// Takes a slot with its memory for a new request.
     fn take(&self, state: &mut State, work: Work, party: &Party) -> Result<Option<Arc<Lease>>, Full> {
         state.ledger.take(work, party)?;
         let memory = if work.moves_data() && self.memory.is_wanted() {
@@ -365,19 +366,19 @@ impl Inner {
         Ok(memory)
     }
 
-    /// Has somebody look at the processors while many copies are under way, or wait for their turn.
+    /// Starts the task that watches the processors while many copies run, or wait.
     fn watch_processors(self: &Arc<Self>, state: &mut State) {
         if state.watched || !state.ramp.is_near(state.ledger.taken(Work::Copy)) {
             return;
         }
-        // Places come back on any thread; the next one that asks is on one of the runtime's.
+        // Slots are returned on any thread; the next request starts the task on a runtime's thread.
         if let Ok(runtime) = Handle::try_current() {
             state.watched = true;
             runtime.spawn(look_on(Arc::downgrade(self)));
         }
     }
 
-    /// More copies begin, or fewer, by what the processors did; whether somebody is to look again.
+    /// Adjusts the number of copies by the load of the processors; returns whether to look again.
     fn looked(self: &Arc<Self>, busy: bool) -> bool {
         let mut state = self.state();
         let under_way = state.ledger.taken(Work::Copy);
@@ -445,7 +446,7 @@ impl State {
     fn most_waiting(&self, work: Work) -> usize {
         match work {
             Work::Copy => self.limits.copies_queued.saturating_add(self.withheld()),
-            // Patience bounds the time, and nobody waits without a connection.
+            // Patience bounds the waiting time, and every entry has a connection.
             Work::Transfer | Work::Listing => self.limits.connections,
         }
     }

@@ -1,29 +1,31 @@
-//! How many third-party copies may be under way where the processors are what bounds them.
+//! The limit on third-party copies that are bound by the processors.
 //!
-//! Copies that wait for the network need company: many together fill a link that each fills little of. Copies that wait for a
-//! processor do not: each more takes memory, makes all of them colder in the caches, and ends none of them sooner. 600 pulls at
-//! once moved 0.71 of what 40 did, with three times the memory. So few begin at once, more while the processors have time, and
-//! where they have none one takes the place of another, once there are no more than at first. Whatever they say, one begins each second, so that copies that wait for
-//! slow partners, on a machine that others keep busy, are not kept waiting.
+//! Network-bound copies gain from concurrency: many together fill a link that each fills little of. CPU-bound copies do
+//! not: each more takes memory, makes all of them colder in the caches, and ends none of them sooner. 600 pulls at once
+//! moved 0.71 times as much as 40, with three times the memory. So few copies start at once, and more while the
+//! processors are idle. When the processors are busy, a new copy starts only for one that ends, once the number is back
+//! at its initial value. In any case one starts each second, so that copies with slow partners are not delayed by other
+//! load on the machine.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use weir_http::{ProcessorTime, own_processor_time};
 
-/// How often the processors are looked at: what began at the last look shows in what they do.
+/// Interval of looks at the processors: copies started at one look show in the load at the next.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
-/// What waits longer than this begins though the processors have no time, one copy after the other.
+/// Longest wait before a copy starts although the processors are busy, one copy after the other.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 /// Of their time, used: beyond this the processors are busy.
 const BUSY: f64 = 0.9;
 
-/// What this process must use of them to be thought the cause: copies that others keep from the processors are not to wait too.
+/// Share of the load that this process must cause to be considered the reason: copies that other processes slow down
+/// must not wait too.
 const OWN: f64 = 0.25;
 
-/// Who holds what is beyond the least, while the processors are busy, gives up a part of so many at each look.
+/// While the processors are busy, a holder of more than the minimum gives up one part in this many at each look.
 const PART: usize = 8;
 
 /// Processor time used up to a moment.
@@ -64,7 +66,7 @@ pub(super) struct Ramp {
 }
 
 impl Ramp {
-    /// So many begin whatever the processors do.
+    /// A ramp that starts `least` copies whatever the load.
     pub(super) fn new(least: usize, now: Instant) -> Self {
         Self {
             least,
@@ -77,7 +79,7 @@ impl Ramp {
         self.limit
     }
 
-    /// Another number that begins whatever the processors do.
+    /// Changes the number that starts whatever the load.
     pub(super) fn set_least(&mut self, least: usize) {
         self.least = least;
         self.limit = self.limit.max(least);
@@ -93,7 +95,7 @@ impl Ramp {
         under_way >= self.least.div_ceil(2)
     }
 
-    /// What a look at the processors says, where so many are under way.
+    /// Takes one look at the load of the processors, with the number of running copies.
     pub(super) fn look(&mut self, busy: bool, under_way: usize, now: Instant) {
         let overdue = under_way >= self.limit && now.duration_since(self.began) >= OVERDUE;
         self.limit = match (busy, overdue) {
@@ -103,7 +105,7 @@ impl Ramp {
         };
     }
 
-    /// Few are under way and nobody waits: who comes next begins as at first.
+    /// Few copies run and none waits: resets to the initial state.
     pub(super) fn rest(&mut self) {
         self.limit = self.least;
     }
@@ -119,7 +121,7 @@ mod tests {
 
     const STEP: Duration = LOOK;
 
-    /// What waits for the network would wait for its turn too.
+    /// Network-bound copies would wait for their turn too.
     #[test]
     fn all_begin_soon_while_the_processors_have_time() {
         let mut ramp = Ramp::new(64, Instant::now());
@@ -150,7 +152,7 @@ mod tests {
         assert_eq!(ramp.limit(), 64);
     }
 
-    /// Copies that crawl, on a machine that is busy with something else, would keep everybody out.
+    /// Slow copies, on a machine that is busy with something else, would keep all others out.
     #[test]
     fn one_begins_each_second_whatever_the_processors_do() {
         let start = Instant::now();
@@ -168,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// A limit below the least stands still, one that only grows is none.
+        /// A limit below the minimum blocks, and a limit that only grows is none.
         #[test]
         fn the_limit_stays_within_what_was_under_way(least in 1..100_usize, looks in prop::collection::vec((any::<bool>(), 0..2_000_usize, 0..3_u32), 1..100)) {
             let mut now = Instant::now();

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Ends that are remembered.
 const REMEMBERED: usize = 64;
 
-/// What is said where nothing has ended yet.
+/// The estimate before the first end.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
 const LEAST: f64 = 1.0;
@@ -25,7 +25,7 @@ impl Rate {
         self.0.push_back(now);
     }
 
-    /// How long it takes until so many who wait have had their turn, and one more: whole seconds, 1 to 60.
+    /// Time until so many waiting requests, and one more, have had their turn: whole seconds, 1 to 60.
     pub(crate) fn time_for(&self, waiting: usize, now: Instant) -> Duration {
         let Some(first) = self.0.front().filter(|_| self.0.len() > 1) else {
             return UNKNOWN;

@@ -120,8 +120,7 @@ async fn a_clients_share_of_the_queue_is_its_own() {
     assert!(admission.line_up(Work::Copy, of("me")).is_ok());
 }
 
-/// A reload that raises a limit would be felt only when somebody ends; one that brings in a share would lose count of those
-/// who had a place before it.
+/// A higher limit would take effect only at the next end; a new share would not count the slots taken before it.
 #[tokio::test(start_paused = true)]
 async fn limits_change_under_those_who_have_places_and_those_who_wait() {
     let admission = admission(&one_at_a_time(), &[]);
@@ -188,7 +187,7 @@ async fn memory_goes_to_whoever_waits_for_whatever_work() {
             drop(place);
         }));
     }
-    // One who comes later does not pass those who wait.
+    // A later request does not pass the waiting ones.
     let late = admission.line_up(Work::Listing, party("a")).unwrap();
     assert!(matches!(late, Turn::Now(_)), "a listing needs none");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -283,7 +282,7 @@ fn waiting_and_running(admission: &Admission, count: usize) -> (Vec<Turn>, Vec<T
     turns.partition(|turn| matches!(turn, Turn::Later(_)))
 }
 
-/// What waits for a slow partner would wait for its turn too; what waits for a processor would make all others slower.
+/// A network-bound copy would wait for its turn too; a CPU-bound one would slow all others down.
 #[tokio::test(start_paused = true)]
 async fn copies_beyond_the_first_begin_as_the_processors_have_time() {
     let (limits, first) = spacious();

@@ -1,10 +1,10 @@
-//! Who wrote a file.
+//! The creator of a file.
 
 use std::{fmt, str::FromStr};
 
 use sha2::{Digest as _, Sha256};
 
-/// The user who wrote a file, as a hash: no name is left behind with the data, and users can only be told apart.
+/// The user who wrote a file, as a hash: users can be told apart, but no name is stored with the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Creator([u8; 16]);
 

@@ -1,7 +1,7 @@
-//! Where bytes come to rest: a small trait, with a POSIX directory as its first inhabitant.
+//! The back end of storage: a small trait, first implemented by a POSIX directory.
 //!
-//! Every method blocks and is called on the blocking pool. Paths are relative to the area; the door has already refused
-//! what is no path, but an inhabitant must hold the boundary itself (symbolic links, mount points, races).
+//! Every method blocks and is called on the blocking pool. Paths are relative to the area. The door has already refused
+//! invalid ones, but an implementation must hold the boundary itself (symbolic links, mount points, races).
 
 mod creator;
 mod posix;
@@ -28,7 +28,7 @@ pub const PRIVATE_PREFIX: &str = ".weir-";
 /// Where pieces of a file best begin and end: pages of memory and blocks of disks are no larger, but for rare ones.
 pub(crate) const WRITE_ALIGNMENT: u64 = 4096;
 
-/// What is known about a file or directory without reading it.
+/// Metadata of a file or directory, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// A directory.
@@ -39,7 +39,7 @@ pub struct Meta {
     pub modified_ns: i64,
     /// When it was made, where the file system knows.
     pub created: Option<SystemTime>,
-    /// What tells this file from the next one of the same name.
+    /// A number that differs between successive files of one name.
     pub identity: u64,
 }
 
@@ -60,20 +60,20 @@ impl Meta {
 pub struct Entry {
     /// Its name; valid UTF-8, or it is not shown.
     pub name: String,
-    /// What it is.
+    /// The metadata of the entry.
     pub meta: Meta,
 }
 
 /// Room in the file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// What is left for us.
+    /// Bytes available to the endpoint.
     pub available: u64,
     /// All there is.
     pub total: u64,
 }
 
-/// What lies in an area.
+/// Numbers and sizes of the files in an area.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Sum of the sizes of all files.
@@ -82,13 +82,13 @@ pub struct Usage {
     pub files: u64,
 }
 
-/// A change of names that everybody sees already, and what is still to be done about it.
+/// A visible change of names, with the work that remains to be done.
 #[must_use = "a power cut may still undo it, and what lost its name takes room"]
 #[derive(Default)]
 pub struct Changed {
     /// Directories to be flushed before the change can be called durable.
     pub directories: Vec<Box<dyn Directory>>,
-    /// What lost its name and is not removed yet; none if it went at once.
+    /// The object that lost its name and is not removed yet; `None` if it was removed at once.
     pub removal: Option<Box<dyn DeferredRemoval>>,
 }
 
@@ -104,43 +104,43 @@ pub struct Published {
     pub meta: Meta,
     /// The file that was replaced.
     pub replaced: Option<Meta>,
-    /// What is still to be done: removal of the replaced file may be deferred.
+    /// The remaining work: removal of the replaced file may be deferred.
     pub changed: Changed,
 }
 
 /// A directory (or its like) that holds the files of one area.
 pub trait Backend: Send + Sync + 'static {
-    /// Whether nothing that is asked of it waits for a disk or a server. Then it is asked by whoever has the bytes in hand,
-    /// where another thread is of no use.
+    /// True if no call to it ever waits for a disk or a server. Then the thread that holds the bytes calls it, since a
+    /// change of threads brings no gain.
     fn never_waits(&self) -> bool {
         false
     }
     /// Looks at a path.
     fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError>;
-    /// Opens a directory for listing. Entries come in no order; private ones and what is neither file nor directory are
-    /// left out.
+    /// Opens a directory for listing. Entries come in no order; private ones, and entries that are neither file nor
+    /// directory, are left out.
     fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError>;
     /// Opens a file for reading.
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError>;
-    /// As [`Self::open`], where nothing has to be waited for; none where that is not so, nobody can tell, or there is an error,
-    /// which is for those who may wait.
+    /// As [`Self::open`], if it needs no wait; `None` if it would wait, if that is unknown, or on an error, which the
+    /// waiting call reports.
     fn open_cached(&self, _path: &StoragePath) -> Option<Arc<dyn Reader>> {
         None
     }
-    /// Begins a new file that nobody sees. `durable`: its end will be waited for until it is on the disk.
+    /// Begins a new private file. `durable`: the caller will wait until it is on the disk.
     fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError>;
-    /// Makes a directory whose parent exists.
+    /// Makes a directory in an existing parent.
     fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError>;
-    /// Removes a file; gives what it was. Must be quick: removal of what takes long is deferred.
+    /// Removes a file; returns its metadata. Must be fast: slow removals are deferred.
     fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError>;
     /// Removes a directory that is empty.
     fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError>;
     /// Takes a file, or a directory with all that is in it, out of the name space at one instant; removal is deferred.
     fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError>;
-    /// Gives a file or directory the name of something that exists, one of the two being a directory. Removal of what
-    /// was there is deferred; there is none if it was gone meanwhile. On an error both are where they were.
+    /// Renames a file or directory over an existing one, where at least one of the two is a directory. Removal of the
+    /// former object is deferred; there is none if it was gone meanwhile. On an error both stay where they were.
     fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError>;
-    /// Gives a file or directory another name. An existing *file* is replaced if `overwrite`; gives what was replaced.
+    /// Renames a file or directory. An existing *file* is replaced if `overwrite`; returns the replaced one.
     fn rename(
         &self,
         from: &StoragePath,
@@ -149,37 +149,39 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<(Option<Meta>, Changed), BackendError>;
     /// The text that was kept with a file or directory by [`Self::keep_properties`]; none if there is none.
     fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError>;
-    /// Keeps a text with a file or directory until another is kept, or none. It stays with what it was given to, whatever name that gets.
+    /// Stores a text with a file or directory, in place of the former one. The text stays with the object through
+    /// renames.
     fn keep_properties(&self, path: &StoragePath, text: Option<&str>) -> Result<Changed, BackendError>;
     /// Asks how much room there is.
     fn space(&self) -> Result<Space, BackendError>;
-    /// Counts what lies in the area. Walks all of it; what cannot be looked at is passed over with a warning.
+    /// Counts the files in the area. Walks all of it; unreadable parts are skipped with a warning.
     fn usage(&self) -> Result<Usage, BackendError>;
     /// How many levels of directories lie below a directory; `at_most` + 1 if there are more.
     fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError>;
-    /// Begins a place in which a tree is put together that nobody sees.
+    /// Begins a private place in which a tree is put together.
     fn stage(&self) -> Result<Box<dyn Stage>, BackendError>;
-    /// Finds what an earlier life left behind: removals that free nothing which [`Backend::usage`] counts.
+    /// Finds the leftovers of an earlier run: removals that free nothing which [`Backend::usage`] counts.
     fn sweep(&self) -> Result<Vec<Box<dyn DeferredRemoval>>, BackendError>;
 }
 
 /// A file open for reading. Stays the same file when its name is taken by another one.
 pub trait Reader: Send + Sync + 'static {
-    /// What it was when it was opened.
+    /// Its metadata when it was opened.
     fn meta(&self) -> Meta;
     /// Reads at `offset` until the buffer is full or the file ends; gives the number of bytes.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError>;
-    /// As [`Self::read_at`], as far as nothing has to be waited for; 0 where nobody can tell. Errors are left to that one.
+    /// As [`Self::read_at`], for the bytes that need no wait; 0 if that is unknown. Errors are left to the waiting
+    /// call.
     fn read_cached(&self, _buffer: &mut [u8], _offset: u64) -> usize {
         0
     }
-    /// The file itself, for the kernel to send this part of it; none if that would have to wait, or nobody can tell.
+    /// The file itself, for the kernel to send this part of it; `None` if that would wait, or is unknown.
     fn sendable(&self, _part: Range<u64>) -> Option<SentFile> {
         None
     }
     /// The checksums kept with it that belong to this very content; maybe none.
     fn checksums(&self) -> Checksums;
-    /// Who wrote this very content; none where that is not known.
+    /// The writer of this very content; `None` if unknown.
     fn creator(&self) -> Option<Creator> {
         None
     }
@@ -187,7 +189,7 @@ pub trait Reader: Send + Sync + 'static {
     fn keep_checksums(&self, more: &Checksums);
 }
 
-/// A file that nobody sees yet. Dropping it removes it, and nothing else.
+/// A private file. Dropping it removes it, and nothing else.
 pub trait Draft: Send + Sync {
     /// Writes pieces one behind the other, beginning at `offset`. Several may write at one time, in different places.
     fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError>;
@@ -207,12 +209,12 @@ pub trait Draft: Send + Sync {
 /// A place in which a tree is put together before it becomes visible as a whole. It is to be given up at the end, also when that was
 /// done; dropping it leaves it to the next sweep.
 pub trait Stage: Send + Sync {
-    /// What lies in it. Paths are relative to it.
+    /// The back end of its content. Paths are relative to it.
     fn inside(&self) -> Arc<dyn Backend>;
-    /// Gives a file or directory in it a name in the area, at one instant. What has that name may be replaced, and its removal is
-    /// deferred. Tells whether something was.
+    /// Gives a file or directory in it a name in the area, atomically. An object of that name may be replaced, and its
+    /// removal is deferred. Returns whether one was.
     fn publish(&self, from: &StoragePath, to: &StoragePath, replace: bool) -> Result<(bool, Changed), BackendError>;
-    /// What is left in it, to be removed. Its files are counted as part of the area.
+    /// The rest of its content, to be removed. Its files are counted as part of the area.
     fn give_up(self: Box<Self>) -> Box<dyn DeferredRemoval>;
 }
 
@@ -222,7 +224,7 @@ pub trait DeferredRemoval: Send {
     fn empty(&mut self, at_most: Effort) -> Emptied;
 }
 
-/// What it costs the disk to remove things.
+/// The disk operations of a removal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Names removed.
@@ -234,9 +236,9 @@ pub struct Effort {
 /// How far a removal has come.
 #[derive(Debug)]
 pub struct Emptied {
-    /// What went, also if an error came after it.
+    /// The removed files, also if an error came after them.
     pub freed: Usage,
-    /// What that cost; also for what nobody counted.
+    /// The cost of the removal, including uncounted objects.
     pub effort: Effort,
     /// Whether nothing is left.
     pub outcome: Result<bool, BackendError>,
@@ -248,14 +250,14 @@ pub trait Listing: Send {
     fn next(&mut self, at_most: usize) -> Result<Vec<Entry>, BackendError>;
 }
 
-/// What kept a back end from doing what it was asked. Names no path: who asked knows it, and by its public name.
+/// A failed back-end operation. Without the path, which the caller has under its public name.
 #[derive(Debug)]
 pub struct BackendError {
-    /// What was tried: `open it`.
+    /// The operation: `open it`.
     pub operation: &'static str,
-    /// What stood in the way.
+    /// The kind of failure.
     pub obstacle: Obstacle,
-    /// What the system said.
+    /// The system's error.
     pub source: Option<io::Error>,
 }
 
@@ -283,7 +285,7 @@ impl BackendError {
         }
     }
 
-    /// The same from the system's own word, which says what stands in the way: for every back end on a file system.
+    /// Makes one from the system's error, which determines the kind of failure: for every back end on a file system.
     pub fn system(operation: &'static str, source: io::Error) -> Self {
         Self {
             operation,
@@ -292,7 +294,7 @@ impl BackendError {
         }
     }
 
-    /// For who looks at what is there, or removes it: a path below a file leads to nothing, as one below nothing does.
+    /// For lookups and removals: a path below a file does not exist, like a path below nothing.
     #[must_use]
     pub fn looking(mut self) -> Self {
         if matches!(self.obstacle, Obstacle::File | Obstacle::Parent) {
@@ -302,7 +304,7 @@ impl BackendError {
     }
 }
 
-/// What stands in the way of an operation, in the door's terms.
+/// The kind of failure of an operation, in the door's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     /// Nothing has that name.

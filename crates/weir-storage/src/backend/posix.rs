@@ -1,11 +1,11 @@
 //! A directory of a POSIX file system, local or clustered.
 //!
-//! Layout: files lie under the root by their own names. `ROOT/.weir-private/` holds drafts (`.weir-tmp-…`) and the lock that
-//! keeps a second endpoint out, on the same file system, so that a rename is atomic. What is deleted and takes long to remove
-//! waits there too.
+//! Layout: files lie under the root by their own names. `ROOT/.weir-private/` holds drafts (`.weir-tmp-…`) and the lock
+//! that keeps a second endpoint out, on the same file system, so that a rename is atomic. Deleted objects whose removal
+//! takes long wait there too.
 //!
-//! Every path goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS`: no component may
-//! be a symbolic link, and no race with a rename can lead outside the root.
+//! Every path goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS`: no component
+//! may be a symbolic link, and no race with a rename can lead outside the root.
 
 mod cached;
 mod direct;
@@ -55,7 +55,7 @@ use unflushed::{PosixDirectory, Unflushed, above, changed, changed_both};
 
 /// The private directory's name inside the root.
 const PRIVATE_DIRECTORY: &str = ".weir-private";
-/// Drafts, and what is being removed.
+/// Prefix of drafts, and of objects that are being removed.
 const TEMPORARY: &str = ".weir-tmp-";
 
 /// A file that takes more on the disk goes behind the answer: to free 4 MiB takes less than a millisecond, even where blocks
@@ -80,14 +80,15 @@ struct Shared {
     /// Whether the file system keeps extended attributes; told apart once, warned about once.
     attributes: AtomicBool,
     readers: Readers,
-    /// Whether the kernel was ever given a file to send by itself. What it has taken lies in sockets until the other side has
-    /// read it, long after the file was closed here, and must not change until then (sendfile(2)).
+    /// Whether the kernel ever sent the file by itself. Its pages lie in sockets until the other side has read them,
+    /// long after the file was closed here, and must not change until then (sendfile(2)).
     sent: AtomicBool,
     /// Whether there is no disk behind it.
     in_memory: bool,
-    /// Whether an open file is looked at without a wait: the system has what it knows of it in memory.
+    /// Whether the attributes of an open file are read without a wait: the system has them in memory.
     at_hand: bool,
-    /// Private names that could not be removed. They are tried again with the next draft; what still resists goes at the next start.
+    /// Private names that could not be removed. They are tried again with the next draft; the rest is removed at the
+    /// next start.
     resisting: Mutex<Vec<String>>,
     unflushed: Unflushed,
     unconcluded: Unconcluded,
@@ -219,7 +220,7 @@ impl Backend for PosixBackend {
             .map_err(failed("remove it"))?
             .ok_or_else(unsafe_kind)?;
         let removal = if found.takes_long_to_remove() {
-            // There may be borders that no rename crosses, such as those of quota projects or mounts.
+            // Some boundaries cannot be crossed by a rename, such as those of quota projects or mounts.
             removal::defer(&self.shared, (&parent, name)).ok()
         } else {
             None
@@ -326,7 +327,7 @@ impl Backend for PosixBackend {
 }
 
 impl Shared {
-    /// Opens what a path names, beneath the root, without following any link.
+    /// Opens the object at a path, beneath the root, without following any link.
     fn find(&self, path: &StoragePath, flags: OFlags) -> Result<OwnedFd, Errno> {
         if path.is_root() {
             return beneath(&self.root, ".", flags);
@@ -371,7 +372,7 @@ impl Shared {
         Ok((handle, name))
     }
 
-    /// The directories above the one that holds a path which must be flushed with it.
+    /// The directories above a path's own one that must be flushed with it.
     fn above(
         self: &Arc<Self>,
         path: &StoragePath,
@@ -393,13 +394,13 @@ impl Shared {
         fs::fdatasync(fs::openat(directory, name, flags, Mode::empty())?)
     }
 
-    /// Removes a private name, and those that resisted before.
+    /// Removes a private name, and names whose removal failed before.
     fn discard(&self, name: String) {
         self.resisting().push(name);
         self.discard_resisting();
     }
 
-    /// Tries again what could not be cleaned up before.
+    /// Retries removals that failed before.
     fn discard_again(&self) {
         Unconcluded::again(self);
         self.discard_resisting();
@@ -435,7 +436,7 @@ impl Shared {
     }
 }
 
-/// What keeps a path inside its root.
+/// Flags that keep a path inside its root.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
@@ -452,14 +453,14 @@ fn beneath<P: Arg + Copy>(root: &impl AsFd, path: P, flags: OFlags) -> Result<Ow
     Err(Errno::AGAIN)
 }
 
-/// What lost its name, and its removal if that is deferred.
+/// The object that lost its name, and its removal if that is deferred.
 type Replaced = (Option<Meta>, Option<PosixRemoval>);
 
 /// A directory, and a name in it.
 type Place<'a> = (&'a OwnedFd, &'a str);
 
-/// Renames, and tells what was replaced. Of what takes long to remove, removal is deferred: a second name keeps it from being removed
-/// within the rename.
+/// Renames, and returns the replaced object. A slow removal is deferred: a second name keeps the object from being
+/// removed within the rename.
 fn replace(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, overwrite: bool) -> Result<Replaced, Errno> {
     let removal = overwrite.then(|| removal::second_name(shared, to)).flatten();
     match (rename_over(from, to, overwrite), removal) {
@@ -471,12 +472,12 @@ fn replace(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, overwrite: bool
     }
 }
 
-/// Renames, and tells what was replaced. Only a plain file is ever replaced.
+/// Renames, and returns the replaced object. Only a plain file is ever replaced.
 fn rename_over(from: Place<'_>, to: Place<'_>, overwrite: bool) -> Result<Option<Meta>, Errno> {
     if !overwrite {
         return match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-            // Some network file systems do not know the flag: a hard link fails on an existing name as well. A directory can
-            // have none; for it EINVAL means what it says.
+            // Some network file systems do not support the flag: a hard link fails on an existing name as well. A
+            // directory cannot have one; for it EINVAL is final.
             Err(errno @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
                 match fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
                     Err(Errno::PERM) => Err(errno),
@@ -500,7 +501,7 @@ fn rename_over(from: Place<'_>, to: Place<'_>, overwrite: bool) -> Result<Option
     Ok(replaced)
 }
 
-/// None for what is neither file nor directory.
+/// Metadata; `None` for objects that are neither file nor directory.
 fn meta_of(file: &OwnedFd) -> Result<Option<Meta>, Errno> {
     let nothing = StatxFlags::empty();
     Ok(look(file.as_fd(), "", AtFlags::EMPTY_PATH, nothing)?.map(|found| found.meta))
@@ -511,7 +512,7 @@ fn meta_at<P: Arg>(directory: &OwnedFd, name: P) -> Result<Option<Meta>, Errno> 
     Ok(look(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW, nothing)?.map(|found| found.meta))
 }
 
-/// The same, with what it takes to remove it.
+/// As [`meta_of`], with the cost of a removal.
 fn weigh<P: Arg>(directory: &OwnedFd, name: P) -> Result<Option<Found>, Errno> {
     let more = StatxFlags::BLOCKS | StatxFlags::NLINK;
     look(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW, more)
@@ -532,7 +533,7 @@ impl Found {
     }
 }
 
-/// None for what is neither file nor directory.
+/// Metadata; `None` for objects that are neither file nor directory.
 fn look<P: Arg>(file: BorrowedFd<'_>, name: P, flags: AtFlags, more: StatxFlags) -> Result<Option<Found>, Errno> {
     let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::INO | StatxFlags::BTIME;
     let found = fs::statx(file, name, flags, wanted | more)?;
@@ -573,7 +574,8 @@ fn unsafe_kind() -> BackendError {
     BackendError::new("open it", Obstacle::Unsafe)
 }
 
-/// The same of properties: what the system says of an extended attribute means something else than of a file.
+/// The failure of an operation on properties: the system's errors for extended attributes differ in meaning from those
+/// for files.
 fn unkept(errno: Errno) -> BackendError {
     let obstacle = match errno {
         Errno::OPNOTSUPP => Obstacle::NoAttributes,
@@ -583,7 +585,7 @@ fn unkept(errno: Errno) -> BackendError {
     error("keep its properties", obstacle, errno)
 }
 
-/// Says what stands in the way, from the system's number.
+/// The kind of failure, from the system's error number.
 fn failed(operation: &'static str) -> impl FnOnce(Errno) -> BackendError {
     move |errno| BackendError::system(operation, errno.into())
 }

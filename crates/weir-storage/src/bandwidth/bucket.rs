@@ -7,10 +7,11 @@ const SECOND: u128 = 1_000_000_000;
 /// A timer comes late by a millisecond or two; for so long a rate that was not used up is kept for its sake.
 const LATE: u64 = 20_000_000;
 
-/// A rate that many share, without a lock: bytes are sent first and paid for behind that.
+/// A rate shared by many, without a lock: bytes are sent first and paid afterwards.
 ///
-/// Each payment is put behind those before it, and who has paid waits until theirs is through: with pieces of the same size each
-/// who sends has the same rate, in the order in which they came (the generic cell rate algorithm, ITU-T I.371, with a queue).
+/// Each payment is queued behind the ones before it, and its sender waits until it is through. With pieces of equal
+/// size each sender gets the same rate, in order of arrival (the generic cell rate algorithm, ITU-T I.371, with a
+/// queue).
 #[derive(Debug)]
 pub(super) struct Bucket {
     /// Bytes a second, at least 1.
@@ -57,7 +58,7 @@ mod tests {
     fn those_who_share_have_the_same() {
         let bucket = Bucket::new(1_000_000);
         let start = SECOND as u64;
-        // Two who always have something to send, in pieces of 10 kB: when each may go on, and what they have sent.
+        // Two senders with pieces of 10 kB: when each may go on, and the bytes that they have sent.
         let (mut next, mut sent) = ([start; 2], [0_u64; 2]);
         loop {
             let who = usize::from(next[1] < next[0]);
@@ -68,13 +69,13 @@ mod tests {
             next[who] = bucket.pay(next[who], 10_000);
         }
         let [a, b] = sent;
-        // But for what lateness forgives the one who comes first, and a piece.
+        // Except for the lateness allowance of the first one, and a piece.
         assert!(a.abs_diff(b) <= 30_000, "{a} and {b}");
         assert!((1_000_000..=1_060_000).contains(&(a + b)), "{a} and {b}");
     }
 
     proptest! {
-        /// A rate that is passed is no limit; one that is not reached where all want more is lost.
+        /// A limit that is exceeded is no limit; one that is not reached under full load loses bandwidth.
         #[test]
         fn the_rate_is_kept(rate in 1_u64..10_000_000_000, pieces in prop::collection::vec((1_u64..2_000_000, 0_u64..50_000_000), 1..200)) {
             let bucket = Bucket::new(rate);
@@ -84,7 +85,7 @@ mod tests {
                 sent += u128::from(bytes);
                 prop_assert_eq!(through, bucket.free_at());
                 now = now.max(through).saturating_add(idle);
-                // Of all that was paid for so far, no more than the rate since the start, and what lateness forgives.
+                // Of all payments so far, no more than the rate since the start, and the lateness allowance.
                 let may = u128::from(rate) * u128::from(now - start + LATE) / SECOND;
                 // Each payment is rounded down by less than a nanosecond.
                 prop_assert!(sent <= may + 200 * (u128::from(rate) / SECOND + 1), "{sent} of {may}");

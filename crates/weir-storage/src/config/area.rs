@@ -26,7 +26,7 @@ pub struct AreaConfig {
     /// A directory at which a file system must be mounted, the root or one above it. Default: none is asked for.
     #[serde(default)]
     pub mount: Option<PathBuf>,
-    /// The most that its files may take together. Default: what the file system has.
+    /// Largest total size of its files. Default: the size of the file system.
     #[serde(default)]
     pub quota: Option<Bytes>,
     /// Refuses every change.
@@ -35,10 +35,10 @@ pub struct AreaConfig {
     /// Reading, looking and listing without a token.
     #[serde(default)]
     pub anonymous_read: bool,
-    /// Whose tokens count in it. Default: those of all issuers.
+    /// Issuers whose tokens count in it. Default: all issuers.
     #[serde(default)]
     pub issuers: Vec<String>,
-    /// What people may do whose token holds no capability, or who show a certificate. Default: nothing.
+    /// Rights of callers whose token holds no capability, or who show a certificate. Default: none.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,
     /// When a write counts as done.
@@ -47,11 +47,11 @@ pub struct AreaConfig {
     /// Taken of every file on its way in. Default: adler32 and crc32c.
     #[serde(default = "default_checksums")]
     pub checksums: Vec<Algorithm>,
-    /// For how long after it was written a file may be moved by whoever may create files there; later, and by default from the
-    /// beginning, only by who wrote it or may modify.
+    /// Time after its writing in which every caller with the right to create may move a file. Later, and by default
+    /// from the beginning, only its creator and callers with the right to modify may.
     #[serde(default, with = "weir_units::duration")]
     pub movable_for: Duration,
-    /// How much of WebDAV is offered beyond what transfers need.
+    /// The part of WebDAV that is offered beyond the needs of transfers.
     #[serde(default)]
     pub dav: Dav,
 }
@@ -60,8 +60,8 @@ pub struct AreaConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dav {
-    /// What programs that transfer files use: a request copies one file, no file takes the place of a directory that is not empty, and
-    /// properties that clients make up are not kept.
+    /// The operations of transfer programs: a request copies one file, no file replaces a directory that is not empty,
+    /// and clients' own properties are not stored.
     #[default]
     Basic,
     /// All of class 1, for the file managers of people: COPY of a directory, COPY and MOVE over one, PROPPATCH of dead properties.
@@ -139,7 +139,7 @@ impl AreaConfig {
 }
 
 impl AreaConfig {
-    /// Checks whom it lets in: only issuers that are there, and rules that can be meant.
+    /// Checks the access rules: configured issuers only, and rules that can apply.
     pub(super) fn check_access(&self, place: usize, issuers: &[IssuerConfig]) -> Result<(), Invalid> {
         const NO_ISSUER: &str = "name the url of an [[issuer]], character by character";
         let known = |url: &String| issuers.iter().any(|issuer| issuer.url == *url);
@@ -165,11 +165,11 @@ impl AreaConfig {
     }
 }
 
-/// What to do about areas inside one another.
+/// Remedy for areas inside one another.
 pub(crate) const SEPARATE: &str = "give each area a directory of its own, outside of all others";
 
-/// What is wrong with the root of an area beside that of another one: whoever may use the outer one would use the inner one too, past its
-/// issuers, rules and quota.
+/// The problem of an area's root inside another one, if there is one: users of the outer area would reach the inner one
+/// too, past its issuers, rules and quota.
 pub(crate) fn overlap(other: &str, theirs: &Path, ours: &Path) -> Option<String> {
     if theirs == ours {
         Some(format!("{} is taken by area \"{other}\"", ours.display()))

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_auth::{Dialect, StoragePath};
 
-/// An issuer whose tokens are taken.
+/// An accepted token issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerConfig {
@@ -24,7 +24,7 @@ pub struct IssuerConfig {
 }
 
 impl IssuerConfig {
-    /// An issuer of WLCG tokens whose scopes count below `/`.
+    /// An issuer of WLCG tokens whose scopes are relative to `/`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

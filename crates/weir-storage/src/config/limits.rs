@@ -8,7 +8,7 @@ use weir_units::{BitRate, Bytes};
 use super::{Invalid, wrong};
 use crate::memory::FLOOR;
 
-/// What the endpoint puts up with.
+/// Limits of the endpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -20,20 +20,22 @@ pub struct Limits {
     pub transfers: usize,
     /// Third-party copies that move data at one time.
     pub copies: usize,
-    /// Of them, those per processor that begin whatever else is done. More begin while the processors have time, and one each
-    /// second where they have none: 32 keep a processor busy, and more only take memory from each other.
+    /// Copies per processor that start whatever the load. More start while the processors are idle, and one each second
+    /// while they are busy: 32 keep a processor busy, and more only compete for memory.
     pub copies_per_core: usize,
-    /// Memory for data in flight, of all transfers, copies and checksum readers together. Each stream has at least 160 KiB and at
-    /// most 3.7 MiB, by what is left; those of one client hold at most three times what is free; who finds none waits as for a place.
-    /// The default is for 614 streams of one client at one time, some 800 of several, or 28 at full speed, and keeps a process that
-    /// carries 600 copies below 300 MB.
+    /// Memory for data in flight, of all transfers, copies and checksum readers together.
+    ///
+    /// Each stream has at least 160 KiB and at most 3.7 MiB, by the free memory; the streams of one client hold at most
+    /// three times the free memory; a transfer without memory waits as for a slot. The default is for 614 streams of
+    /// one client at one time, some 800 of several, or 28 at full speed, and keeps a process with 600 copies below 300
+    /// MB.
     pub memory: Bytes,
-    /// Bytes of files in a second, of all transfers and in both directions together; shared by those who have something to move.
-    /// Default: no limit.
+    /// Bytes of files in a second, of all transfers and in both directions together; shared by the transfers with data
+    /// to move. Default: no limit.
     pub bandwidth: Option<BitRate>,
     /// Third-party copies that wait for their turn, kept alive by markers; more are answered 503.
     pub copies_queued: usize,
-    /// Files read at one time because somebody asks for a checksum that is not stored.
+    /// Files read at one time for checksums that are not stored.
     pub checksum_readers: usize,
     /// Limit for a request's head, and for an idle connection.
     #[serde(with = "weir_units::duration")]
@@ -41,8 +43,8 @@ pub struct Limits {
     /// The longest silence of a client in the middle of a body.
     #[serde(with = "weir_units::duration")]
     pub idle_timeout: Duration,
-    /// A PUT whose client sends less than `pace_bytes` in this time is given up, and so is an answer of which it takes less while it is
-    /// waited for.
+    /// A PUT whose client sends less than `pace_bytes` in this time is aborted, and so is an answer of which the client
+    /// reads less.
     #[serde(with = "weir_units::duration")]
     pub pace_timeout: Duration,
     /// 600 kB in 60 s is 10 kB/s, as for third-party copies.
@@ -92,7 +94,7 @@ impl Limits {
         self.connections_per_client.unwrap_or(self.connections / 2).max(1)
     }
 
-    /// Copies that begin whatever else is done.
+    /// Copies that start whatever the load.
     pub(crate) fn copies_at_first(&self) -> usize {
         self.copies_per_core.saturating_mul(weir_http::cores())
     }

@@ -5,10 +5,10 @@ use weir_units::BitRate;
 
 use super::{Invalid, wrong};
 
-/// Stands for everybody of a kind, each with a share of their own.
+/// Matches every member of a kind, each with a share of its own.
 const EACH: &str = "*";
 
-/// What some may take of the endpoint at one time: a VO, a client or an area. What is left out has no limit of its own.
+/// The share of a VO, a client or an area in the endpoint's limits. A limit that is left out does not apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
@@ -34,7 +34,7 @@ pub(crate) fn share_of<'a>(shares: &'a [Share], kind: ShareKind, name: &str) -> 
     of(Some(name)).or_else(|| of(None))
 }
 
-/// Whose share it is.
+/// The kind of a share's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ShareKind {
     Vo,
@@ -43,7 +43,7 @@ pub(crate) enum ShareKind {
 }
 
 impl Share {
-    /// Whose share it is, and the name; `None`: each one's.
+    /// The owner of the share, by kind and name; `None`: each one's.
     pub(crate) fn of(&self) -> Option<(ShareKind, Option<&str>)> {
         let named = [
             (ShareKind::Vo, &self.vo),

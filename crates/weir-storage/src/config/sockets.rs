@@ -8,7 +8,7 @@ use weir_units::Bytes;
 
 use super::{Invalid, wrong};
 
-/// Settings of TCP connections. What is left out is left to the system.
+/// Settings of TCP connections. A setting that is left out keeps the system's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sockets {

@@ -7,7 +7,7 @@ use weir_http::Network;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SrrConfig {
-    /// Who may read it. Default: this host.
+    /// Networks that may read it. Default: this host.
     pub allow: Vec<Network>,
     /// The service's name. Default: host and port of the URL.
     pub name: Option<String>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokensConfig {
-    /// The key that signs them, for nobody else to read; made if it is missing.
+    /// The signing key, in a file that only the service may read; created if missing.
     pub key: PathBuf,
     /// The longest that one lives. Default: 12 hours, as proxies do.
     #[serde(default = "half_a_day", with = "weir_units::duration")]

@@ -35,12 +35,12 @@ pub struct TpcConfig {
     pub redirects: u32,
     /// The most streams of one pull.
     pub streams_max: u32,
-    /// Where the client leaves the number of streams to us, a long way gets as many as this many bytes a second need.
-    /// 10 Gbit/s is what most storage servers have.
+    /// Where the client does not set the number of streams, a long path gets as many as this many bytes a second need.
+    /// 10 Gbit/s is the speed of most storage servers.
     pub stream_target: Bytes,
     /// How often a stream that breaks is taken up again where it broke, without any byte of progress between.
     pub stream_retries: u32,
-    /// What is asked of the other side's checksum when the client does not say.
+    /// The check of the other side's checksum when the client does not set it.
     pub verify: Verify,
     /// How long a push waits for `100 Continue` before it sends the body all the same.
     #[serde(with = "weir_units::duration")]
@@ -52,7 +52,7 @@ pub struct TpcConfig {
     pub sockets: Sockets,
 }
 
-/// What is asked of the other side's checksum.
+/// The check of the other side's checksum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {

@@ -19,13 +19,13 @@ use crate::{
 /// `not-found (source during preparation): GET https://se.example.org/f: 404 Not Found`, and reads itself back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct CopyFailure {
-    /// What kind of error.
+    /// The class of the error.
     pub class: ErrorClass,
-    /// Whose side.
+    /// The responsible party.
     pub party: Party,
     /// When.
     pub phase: Phase,
-    /// What happened; one line, no secrets.
+    /// The error, in one line without secrets.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl CopyFailure {
         }
     }
 
-    /// Reads what another Weir wrote after `failure: `; none if it is somebody else's text.
+    /// Parses another Weir's text after `failure: `; `None` for other texts.
     pub fn parse(text: &str) -> Option<Self> {
         let (head, message) = text.split_once("): ")?;
         let (class, rest) = head.split_once(" (")?;
@@ -121,7 +121,7 @@ impl CopyFailure {
         Self::new(class, party, phase, &refusal.reason)
     }
 
-    /// A file of ours could not be completed from what came.
+    /// A file of ours could not be completed from the received bytes.
     pub(super) fn sink(path: &StoragePath, error: &SinkError) -> Self {
         let source = |class| Self::new(class, Party::Source, Phase::Finalization, format!("{path}: {error}"));
         match error {
@@ -148,7 +148,7 @@ impl CopyFailure {
 mod tests {
     use super::*;
 
-    /// A transfer service that cannot read the class retries what cannot succeed.
+    /// A transfer service that cannot read the class retries hopeless copies.
     #[test]
     fn a_failure_reads_itself_back() {
         for class in ErrorClass::ALL {

@@ -1,13 +1,13 @@
-//! What every reader of another endpoint's answers here must survive, and hold to, for any input. Built for tests and for the
-//! targets of `fuzz/` only.
+//! Invariants of the readers of another endpoint's answers, for any input. Built for tests and for the targets of
+//! `fuzz/` only.
 #![allow(clippy::unwrap_used, reason = "a panic is how a target fails")]
 
 use http::Uri;
 
 use weir_http::redirect::resolve;
 
-/// A URL that was asked, and the `Location` that its answer gave, a line each: what is followed must be a whole URL, and what names no
-/// host must stay at the one that was asked.
+/// A requested URL, and the `Location` of its answer, a line each: a redirect must be a whole URL, and one without a
+/// host stays at the requested host.
 pub fn redirects(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some((from, location)) = text.split_once('\n') else {

@@ -35,7 +35,7 @@ pub(crate) enum Job {
     Push(Box<Push>),
 }
 
-/// What a running copy shows of itself.
+/// The progress of a running copy.
 pub(crate) struct Progress {
     /// Bytes written here (pull), or handed to the network (push).
     pub(crate) moved: Arc<AtomicU64>,
@@ -138,12 +138,12 @@ impl Progress {
 /// A copy that ended well.
 pub(super) struct Done {
     pub(super) checksums: Checksums,
-    /// What the other side's checksum said: for people.
+    /// The result of the comparison with the other side's checksum, for people.
     pub(super) verified: bool,
 }
 
-/// Answers 202 and lets the copy run beside the answer's body: when the client leaves, the body is dropped, and the copy
-/// stops and removes what it has written.
+/// Answers 202 and runs the copy beside the answer's body: when the client disconnects, the body is dropped, and the
+/// copy stops and removes its partial file.
 pub(crate) fn start(
     endpoint: &Arc<Endpoint>,
     job: Job,
@@ -241,7 +241,7 @@ impl Driver {
                 LastWord::Failure(failure.to_string())
             }
         };
-        // Counted first: who reads the last word may look at the counters next.
+        // Counted first: a client that has read the last line may read the counters next.
         drop(self.exchange);
         let mut text = String::new();
         self.progress.write_markers(&mut text);
@@ -249,7 +249,7 @@ impl Driver {
         let _ = self.lines.send(text.into()).await;
     }
 
-    /// What the record is to say of the way that the bytes took.
+    /// Records the path that the bytes took.
     fn put_down(&self) {
         let progress = &self.progress;
         if let Some(at) = progress.first_byte.get() {

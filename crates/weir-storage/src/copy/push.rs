@@ -34,7 +34,7 @@ pub(crate) struct Push {
     pub(crate) path: StoragePath,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) stored: Checksums,
-    /// Whether the destination may replace what it has.
+    /// Whether the destination may replace an existing file.
     pub(crate) overwrite: bool,
     pub(crate) expected: Vec<Checksum>,
     pub(crate) require_checksum: Option<bool>,
@@ -210,7 +210,7 @@ impl Push {
         CopyFailure::new(ErrorClass::Protocol, Party::Destination, Phase::Transfer, text)
     }
 
-    /// What was sent must be what once came in.
+    /// The sent bytes must equal those that once came in.
     fn check_own(&self, taken: &Checksums) -> Result<(), CopyFailure> {
         for now in taken.iter() {
             let then = self
@@ -233,7 +233,7 @@ impl Push {
         Ok(())
     }
 
-    /// Compares with what the destination says it has; asks if that is required. Tells whether anything was compared.
+    /// Compares with the destination's checksums; requests them if required. Returns whether any was compared.
     async fn compare(&self, known: &Checksums, offered: Vec<Checksum>) -> Result<bool, CopyFailure> {
         let comparable = |offered: &[Checksum]| {
             offered
@@ -286,7 +286,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Forgets what an earlier place was sent.
+    /// Resets the progress after a redirect.
     fn begin(&self) {
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

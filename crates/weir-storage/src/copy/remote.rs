@@ -18,7 +18,7 @@ use crate::{config::TpcConfig, digest};
 const SAID_LIMIT: usize = 4096;
 const SAID_TIME: Duration = Duration::from_secs(5);
 
-/// The most that an upload may take in all; what watches it meanwhile is the pace.
+/// Longest duration of an upload; the pace is watched meanwhile.
 const UPLOAD_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The other side.
@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-/// What a side tells of its file, as far as it does.
+/// Metadata of the other side's file, as far as it sends them.
 pub(super) struct Told {
     pub(super) size: Option<u64>,
     pub(super) checksums: Vec<Checksum>,
@@ -122,7 +122,7 @@ impl Remote {
         Ok(File { size, version })
     }
 
-    /// What the other side says of the file when asked by HEAD.
+    /// The other side's metadata of the file, by HEAD.
     pub(super) async fn look(&self, algorithms: &[Algorithm]) -> Result<Told, CopyFailure> {
         let answer = self
             .follow(Phase::Finalization, &Method::HEAD, |request| {
@@ -138,7 +138,7 @@ impl Remote {
         })
     }
 
-    /// The checksums of an answer; one that cannot be read fails the copy, as it cannot be compared.
+    /// The checksums of an answer; an unreadable one fails the copy, as it cannot be compared.
     pub(super) fn announced(&self, headers: &HeaderMap, phase: Phase) -> Result<Vec<Checksum>, CopyFailure> {
         digest::announced(headers).map_err(|error| {
             let text = format!("{}: {error}", self.shown());
@@ -270,8 +270,8 @@ fn for_any_host(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// Whether the answer says that what was asked has been done. 202 (later, perhaps) and 207 (partly) do not say that an
-/// upload is a file now.
+/// Whether the answer confirms the request. 202 (later, perhaps) and 207 (partly) do not confirm that an upload is a
+/// file now.
 fn is_done(method: &Method, status: StatusCode) -> bool {
     if method == Method::PUT {
         return matches!(status.as_u16(), 200 | 201 | 204);

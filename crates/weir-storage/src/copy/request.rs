@@ -8,12 +8,13 @@ use crate::digest;
 /// The most streams that a client may ask for, as XRootD has it.
 const STREAMS_LIMIT: u32 = 100;
 
-/// What a COPY asks for.
+/// The parameters of a COPY.
 #[derive(Debug, Clone)]
 pub struct CopyRequest {
     /// The other side.
     pub asked: Asked,
-    /// What `TransferHeader…` and `Copy-Header` want on the inner request. `Authorization` is marked sensitive.
+    /// The headers that `TransferHeader…` and `Copy-Header` set on the inner request. `Authorization` is marked
+    /// sensitive.
     pub forwarded: HeaderMap,
     /// Whether the other side must have a checksum to compare; none if the client does not say.
     pub require_checksum: Option<bool>,
@@ -32,7 +33,7 @@ pub enum Streams {
     Ours,
 }
 
-/// Which way.
+/// The direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// `Source`: we read from it.
@@ -125,7 +126,7 @@ fn remote(text: &str, name: &str) -> Result<Uri, String> {
         .map_err(|_| format!("{name} is no URL"))
 }
 
-/// What makes a message's frame, or names its receiver, cannot be set by a third party.
+/// Headers that frame a message or name its receiver; a third party cannot set them.
 const NOT_FORWARDED: [&str; 14] = [
     "host",
     "content-length",
@@ -191,7 +192,7 @@ mod tests {
             .collect()
     }
 
-    /// What gfal2 and FTS send; a header misread sends the wrong token, or none.
+    /// Requests as gfal2 and FTS send them; a misread header sends the wrong token, or none.
     #[test]
     fn a_copy_as_transfer_services_send_it() {
         let copy = parse(&headers(&[

@@ -1,4 +1,4 @@
-//! The memory of a stream that comes in, and what it makes of it.
+//! The memory of an incoming stream, and its use.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 128 << 10;
 /// Decides how much is gathered before it is written.
 pub(crate) struct Intake {
     lease: Arc<Lease>,
-    /// What the bytes come by; none where they come from a file.
+    /// The connection's buffers; `None` if the bytes come from a file.
     connection: Option<Buffers>,
     durable: bool,
     /// Whether to write is to wait for nothing.
@@ -64,7 +64,7 @@ impl Intake {
         }
     }
 
-    /// The lease, which whoever writes a batch holds on to until that is done.
+    /// The lease, which the writer of a batch holds until the write is done.
     pub(super) fn lease(&self) -> Arc<Lease> {
         self.lease.clone()
     }
@@ -74,15 +74,16 @@ impl Intake {
         self.now.batch
     }
 
-    /// Whether so many bytes are to be written now: a batch is full, or somebody waits for memory that this has beyond its floor.
+    /// Whether so many bytes are to be written now: the batch is full, or a transfer waits for memory that this one has
+    /// beyond its floor.
     pub(super) fn is_full(&self, bytes: usize) -> bool {
         bytes >= self.now.batch
             || (bytes >= AT_ONCE && self.is_at_once())
             || (bytes >= Incoming::LEAST.batch && self.lease.is_pressed())
     }
 
-    /// Whether whoever took the bytes had better write them too. Another thread gains time where a core is idle; where each has a
-    /// stream of its own, the way to it and back costs more than a small batch, and caches are cold there.
+    /// Whether the receiving thread should also write. Another thread gains time where a core is idle; where each core
+    /// has a stream of its own, the switch costs more than a small batch, and caches are cold there.
     pub(super) fn is_at_once(&self) -> bool {
         self.never_waits && self.moving.all() >= self.cores
     }

@@ -11,16 +11,16 @@
 //! | kernel: user space ↔ page cache (`pwritev`, `pread`) | 0.15 s | 0.10 s |
 //! | hops to the blocking pool (1000 to 4000 × 10 µs) | 0.01 s | 0.04 s from disk, none from memory |
 //!
-//! Of a small file hops are what counts: one for a PUT, none for a GET of what is in memory. In an area that has no disk behind it there
-//! is none for a PUT either, nor for a batch where each core has a stream of its own (`Intake::is_at_once`).
+//! For a small file the hops dominate: one for a PUT, none for a GET from memory. In an area that has no disk behind it
+//! there is none for a PUT either, nor for a batch where each core has a stream of its own (`Intake::is_at_once`).
 //!
-//! Without TLS, and where no checksum is to be taken, the kernel sends what is in memory by itself (sendfile): of the rows for sending
-//! only the first is left, without its copy.
+//! Without TLS, and without a checksum to compute, the kernel sends cached pages by itself (sendfile): of the rows for
+//! sending only the first is left, without its copy.
 //!
-//! What is *not* there matters more: no read-back for checksums, no copy into a buffer of our own (`pwritev` takes the
-//! pieces as they came off the wire, only small ones are copied together; a file that must be on the disk before success is copied once,
-//! to go past the page cache, which costs less than the cache does), no thread that waits for a peer. Memory is whatever the budget gives,
-//! whatever the file's size: its sums are in [`crate::memory`].
+//! Three costs are avoided: no read-back for checksums, no copy into a buffer of our own, no thread that waits for a
+//! peer. `pwritev` takes the pieces as they came off the wire; only small ones are merged. A file that must be on the
+//! disk before the answer is copied once, for direct writes, which costs less than the page cache does. The memory
+//! budget limits memory, whatever the file's size: its sums are in [`crate::memory`].
 
 mod intake;
 mod outflow;
@@ -42,7 +42,7 @@ pub(crate) const BATCH: usize = 1 << 20;
 /// connection takes so much at once.
 pub(crate) const BLOCK: usize = 256 << 10;
 
-/// Runs what blocks on the blocking pool.
+/// Runs blocking work on the blocking pool.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,

@@ -1,4 +1,4 @@
-//! What holds back a stream that goes out: its memory, which bounds how much is read at once and how much may be under way to the
+//! Limits of an outgoing stream: its memory, which bounds the size of reads and the bytes on their way to the
 //! connection, and its bandwidth.
 
 use std::{
@@ -17,7 +17,7 @@ use crate::{
     memory::{Lease, Moving, Outgoing},
 };
 
-/// What bytes leave by.
+/// The connection that bytes leave by.
 pub(crate) enum Way {
     /// A client's connection.
     Client(Buffers),
@@ -25,7 +25,7 @@ pub(crate) enum Way {
     Request(CarriedBy),
 }
 
-/// Decides how much is read at once. A body asks before it reads; what it reads counts until the connection has taken it.
+/// Decides the size of reads. A body asks before it reads; its bytes count until the connection has taken them.
 pub(crate) struct Outflow {
     lease: Arc<Lease>,
     way: Way,
@@ -104,7 +104,8 @@ impl Outflow {
         under_way == 0 || under_way + bytes <= self.now.under_way
     }
 
-    /// Waits until a block may be read. Nobody else is waited for: what is under way leaves as the connection takes it.
+    /// Waits until a block may be read. The wait does not depend on other transfers: bytes on their way leave as the
+    /// connection takes them.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.may_read() {
             return Poll::Ready(());

@@ -22,7 +22,7 @@ use crate::{
     refusal::Refusal,
 };
 
-/// What is known beforehand of a file on its way in.
+/// Properties of an incoming file that are known beforehand.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expectation {
     /// Its size, if it was announced.
@@ -37,11 +37,12 @@ pub(crate) struct Landing {
     pub(crate) path: StoragePath,
     /// Whether another file may be replaced.
     pub(crate) overwrite: bool,
-    /// What must be true of the file that is replaced, at the very moment.
+    /// Conditions on the replaced file, checked at the very moment of the rename.
     pub(crate) conditions: Conditions,
-    /// Nobody else writes the path. Ends when the file is visible or given up, not when the asker leaves.
+    /// The exclusive right to write the path. Ends when the file is visible or given up, even if the client leaves
+    /// before.
     pub(crate) claim: Claim,
-    /// Who writes it.
+    /// The creator.
     pub(crate) creator: Option<Creator>,
     /// The properties that it is to have, as text.
     pub(crate) properties: Option<String>,
@@ -136,7 +137,7 @@ impl Batch {
         std::mem::take(&mut self.pieces)
     }
 
-    /// All but an odd rest: what is written then ends where a page does, if it began where one does.
+    /// Takes all but an odd rest: the write then ends at a page boundary, if it began at one.
     pub(super) fn take_pages(&mut self) -> Vec<Bytes> {
         let mut odd = self.bytes % WRITE_ALIGNMENT as usize;
         let mut pieces = self.take();
@@ -207,7 +208,7 @@ impl<W: Send + 'static> Where<W> {
     }
 }
 
-/// The file being written and the checksums of what was.
+/// The file being written and the checksums of its bytes.
 struct Writer {
     area: Arc<Area>,
     draft: Option<Box<dyn Draft>>,
@@ -256,7 +257,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes a file of what was written.
+    /// Publishes the written bytes as a file.
     fn land(self, hold: Hold, announced: &[Checksum], landing: Landing) -> Result<Arrived, SinkError> {
         let checksums = self.hasher.finish();
         let draft = self.draft.expect("every write makes a draft");
@@ -265,8 +266,8 @@ impl Writer {
 }
 
 impl Sink {
-    /// Begins a file in an area. `own` checksums are taken, and those that are expected; `moved` is advanced by bytes
-    /// really written; the exchange is complete when the file is visible.
+    /// Begins a file in an area. Computes the `own` checksums and the expected ones; `moved` counts bytes actually
+    /// written; the exchange is complete when the file is visible.
     pub(crate) fn new(
         area: Arc<Area>,
         hold: Hold,
@@ -320,7 +321,8 @@ impl Sink {
         self.intake.batch()
     }
 
-    /// Adds what came to be known while the bytes came; all checksums must be of algorithms that are taken here.
+    /// Adds expectations that became known during the transfer; all checksums must be of algorithms that are computed
+    /// here.
     pub(crate) fn expect(&mut self, size: Option<u64>, checksums: Vec<Checksum>) {
         self.expected.size = self.expected.size.or(size);
         self.expected.checksums.extend(checksums);
@@ -331,7 +333,7 @@ impl Sink {
         self.taken
     }
 
-    /// Writes what waits, compares size and checksums with what was announced, and makes the file visible.
+    /// Writes the pending bytes, compares size and checksums with the announced ones, and makes the file visible.
     pub(crate) async fn finish(mut self, landing: Landing) -> Result<Arrived, SinkError> {
         let mut writer = self.writer.take().await?;
         let Self {
@@ -373,7 +375,7 @@ pub(crate) fn store(
     writer.land(hold, announced, landing)
 }
 
-/// Makes a file of a draft that is written, if it is what was announced. On the blocking pool.
+/// Publishes a written draft, if it matches the announced size and checksums. On the blocking pool.
 pub(super) fn land(
     area: &Area,
     draft: Box<dyn Draft>,
@@ -393,7 +395,7 @@ pub(super) fn land(
         replaced,
         changed,
     } = publish(area, draft, &landing, &checksums)?;
-    // What is still to be removed takes its room.
+    // An object that is still to be removed keeps its room.
     hold.settle(meta.size, replaced.filter(|_| changed.removal.is_none()));
     area.settle(changed)?;
     exchange.complete(checksums.clone());
@@ -455,7 +457,8 @@ mod tests {
 
     use super::*;
 
-    /// A body in chunks of a byte would take thirty times its size for handles alone, and more for what they hold on to.
+    /// A body in chunks of a byte would take thirty times its size for handles alone, and more for the buffers that
+    /// they pin.
     #[test]
     fn small_pieces_share_memory_and_large_ones_are_not_copied() {
         let mut batch = Batch::default();

@@ -31,7 +31,7 @@ const KEPT: usize = 32 << 20;
 /// Sizes of blocks that are kept. Streams that have little memory read little at once.
 const SIZES: [usize; 4] = [BLOCK, BLOCK / 2, BLOCK / 4, BLOCK / 8];
 
-/// Read buffers, used over and over, in memory that nobody has taken.
+/// A pool of read buffers, in free memory of the budget.
 pub(crate) struct BlockPool {
     memory: Budget,
     free: Mutex<[Vec<Vec<u8>>; SIZES.len()]>,
@@ -40,7 +40,7 @@ pub(crate) struct BlockPool {
 }
 
 impl BlockPool {
-    /// A pool in what is free of this memory.
+    /// A pool in the free part of this budget.
     pub(crate) fn new(memory: &Budget) -> Arc<Self> {
         let pool = Arc::new(Self {
             memory: memory.clone(),
@@ -86,7 +86,7 @@ impl BlockPool {
         self.keep_within(self.memory.free());
     }
 
-    /// Lets go of what does not fit into so many bytes.
+    /// Frees buffers beyond so many bytes.
     fn keep_within(&self, bytes: usize) {
         if self.kept.load(Ordering::Relaxed) <= bytes {
             return;
@@ -177,7 +177,7 @@ pub(crate) fn read_cached_block(
     whole.then(|| block.seal())
 }
 
-/// Reads what is missing of a block behind the first `there` bytes.
+/// Reads the rest of a block behind its first `there` bytes.
 fn fill(reader: &dyn Reader, block: &mut [u8], there: usize, offset: u64) -> Result<(), BackendError> {
     let read = there + reader.read_at(&mut block[there..], offset + there as u64)?;
     if read < block.len() {
@@ -194,7 +194,7 @@ fn fill(reader: &dyn Reader, block: &mut [u8], there: usize, offset: u64) -> Res
     Ok(())
 }
 
-/// What watches a body on its way out.
+/// An observer of a body on its way out.
 pub(crate) trait Watch: Send + 'static {
     /// The first bytes are about to be handed over.
     fn begins(&mut self) {}
@@ -206,10 +206,10 @@ pub(crate) trait Watch: Send + 'static {
 
 /// A range of a file as a body.
 ///
-/// What is in memory is read as the network takes it, by the thread that sends it: no hop to another one, and it is still warm when
-/// it is encrypted. Without TLS, and where no checksum is to be taken, not even that: the kernel sends it. What is not in memory is
-/// read on the blocking pool, one block ahead of the network, never more. Nothing is read for which there is no memory: what was
-/// read before leaves first.
+/// Cached bytes are read as the network takes them, by the sending thread: no switch to another one, and they are still
+/// warm when they are encrypted. Without TLS, and without a checksum to compute, the kernel sends them itself. Uncached
+/// bytes are read on the blocking pool, one block ahead of the network, never more. Nothing is read without memory in
+/// the budget: earlier blocks leave first.
 pub(crate) struct FileBody<W> {
     reader: Arc<dyn Reader>,
     pool: Arc<BlockPool>,
@@ -303,7 +303,7 @@ impl<W: Watch> FileBody<W> {
         Some(more.multipart.before(part))
     }
 
-    /// Has the kernel send what it can by itself, on the connection that gave this.
+    /// Lets the kernel send cached bytes by itself, on the connection of `direct`.
     pub(crate) fn sent_by(mut self, direct: Option<Direct>) -> Self {
         self.direct = direct;
         self
@@ -334,7 +334,7 @@ impl<W: Watch> FileBody<W> {
         }));
     }
 
-    /// What is in memory, and so needs no wait.
+    /// The next bytes, if they are cached and need no wait.
     fn cached(&mut self) -> Option<Bytes> {
         let (length, flow) = (self.next_length(), self.outflow.flow());
         let block = read_cached_block(&*self.reader, self.next, length, &self.pool, flow)?;
@@ -432,7 +432,7 @@ mod tests {
     use super::*;
     use crate::memory::FLOOR;
 
-    /// Blocks that wait for a reader who never comes would be memory beside the budget that is promised.
+    /// Blocks kept for a reader who never comes would be memory beyond the promised budget.
     #[test]
     fn blocks_are_kept_in_what_nobody_has_taken() {
         let memory = Budget::new(8 * BLOCK);
@@ -460,7 +460,7 @@ mod tests {
         let again = [pool.take(BLOCK / 8 - 1), pool.take(BLOCK - 1), pool.take(BLOCK / 8 + 1)];
         assert_eq!(again.map(|block| block.len()), [BLOCK / 8, BLOCK, BLOCK / 4]);
         assert_eq!(kept(), 0);
-        // A small file has what it needs, and that is kept for nobody.
+        // A small file has the memory that it needs, and its blocks are not kept.
         let small = pool.take(10_000);
         assert_eq!(small.len(), 10_000);
         pool.give_back(small);

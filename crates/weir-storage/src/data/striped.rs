@@ -38,7 +38,7 @@ pub(crate) struct Striped {
 }
 
 impl Striped {
-    /// Whether checksums of these kinds can be made from those of the parts.
+    /// Whether checksums of these kinds can be combined from those of the parts.
     pub(crate) fn can_take(algorithms: impl IntoIterator<Item = Algorithm>) -> bool {
         algorithms
             .into_iter()
@@ -93,7 +93,7 @@ impl Striped {
         }
     }
 
-    /// Makes the file visible when all lanes are complete, if it is what was announced.
+    /// Makes the file visible when all lanes are complete, if it matches the announced checksums.
     pub(crate) async fn finish(
         self,
         lanes: Vec<Lane>,
@@ -183,7 +183,7 @@ impl LaneWriter {
 }
 
 impl Lane {
-    /// What is still to come.
+    /// The bytes that are still missing.
     pub(crate) fn left(&self) -> Range<u64> {
         self.at..self.part.end
     }

@@ -1,4 +1,4 @@
-//! Dead properties (RFC 4918 section 4.2): those that clients make up, and of which the server knows no more than their names.
+//! Dead properties (RFC 4918 section 4.2): clients' own properties, of which the server knows only the names.
 
 use super::{
     propfind::Property,
@@ -9,7 +9,7 @@ use super::{
 /// The most bytes that the properties of one file or directory may have together. Many file systems keep less (ext4: some 4000).
 pub(super) const DEAD_LIMIT: usize = 16 << 10;
 
-/// What stands around the properties of a file where they are kept: a PROPPATCH that would set them.
+/// The document around the stored properties of a file: a PROPPATCH that would set them.
 const HEAD: &str = "<D:propertyupdate xmlns:D=\"DAV:\"><D:set><D:prop>";
 const TAIL: &str = "</D:prop></D:set></D:propertyupdate>";
 
@@ -35,7 +35,7 @@ impl Dead {
     }
 }
 
-/// Whether clients may set it: neither what the server knows itself nor another name of the standard's.
+/// Whether clients may set it: neither a live property nor another name of the standard.
 pub fn may_be_set(property: &Property) -> bool {
     matches!(property, Property::Unknown { namespace, .. } if namespace != DAV)
 }
@@ -53,7 +53,7 @@ pub fn updated(mut properties: Vec<Dead>, updates: Vec<Update>) -> Result<Vec<De
             (Some(place), Some(value)) => properties[place] = value,
             (None, Some(value)) => properties.push(value),
             (Some(place), None) => drop(properties.remove(place)),
-            // RFC 4918 section 14.23: to remove what is not there is no error.
+            // RFC 4918 section 14.23: removing an absent property is no error.
             (None, None) => {}
         }
     }
@@ -73,7 +73,7 @@ pub fn to_text(properties: &[Dead]) -> Option<String> {
     Some(format!("{HEAD}{elements}{TAIL}"))
 }
 
-/// Reads such a text. What is no such text holds no properties: somebody else has written it.
+/// Parses a stored text. A text in another form holds no properties: another program has written it.
 pub fn from_text(text: &str) -> Vec<Dead> {
     let updates = parse_kept(text.as_bytes()).unwrap_or_default();
     let properties = updates.into_iter().filter(|update| may_be_set(&update.property));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     proptest! {
-        /// A property that is kept over and over must stay what it is.
+        /// A property that is stored over and over must not change.
         #[test]
         fn what_is_kept_is_read_as_it_was(values in proptest::collection::vec("[a-z<&>\"' \t\r\n\u{e9}\u{10000}]{0,20}", 1..5)) {
             let instructions: String = values.iter().enumerate().map(|(number, value)| {

@@ -1,4 +1,4 @@
-//! The XML of WebDAV (RFC 4918): what a PROPFIND asks, and the multistatus that answers it.
+//! The XML of WebDAV (RFC 4918): PROPFIND requests, and their multistatus answers.
 
 mod dead;
 mod multistatus;

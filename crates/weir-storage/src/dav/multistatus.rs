@@ -17,7 +17,7 @@ pub const OPEN: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistat
 /// Closes it.
 pub const CLOSE: &str = "</D:multistatus>\n";
 
-/// What allprop answers (RFC 4918 section 15 and RFC 4331).
+/// The properties of allprop (RFC 4918 section 15 and RFC 4331).
 const ALL: &[Property] = &[
     Property::CreationDate,
     Property::DisplayName,
@@ -48,7 +48,7 @@ pub struct Resource {
     pub created: Option<SystemTime>,
     /// With its quotes.
     pub etag: String,
-    /// Available and used bytes, for collections whose area knows them.
+    /// Available and used bytes, for collections of an area with known sizes.
     pub quota: Option<(u64, u64)>,
     /// Known checksums as `adler32:0a1b2c3d`; empty if none are stored or none were asked for.
     pub checksums: Vec<String>,
@@ -81,7 +81,7 @@ pub fn write_resource(text: &mut String, resource: &Resource, wanted: &Wanted) {
         Wanted::All(include) => {
             let own = ALL.iter().chain(include);
             let own = own.filter_map(|property| value_of(property, resource));
-            // One that is included by its name is there already.
+            // A property included by name is there already.
             let dead = resource.dead.iter();
             let dead = dead.filter(|dead| !include.iter().any(|named| dead.is(named)));
             write_found(text, own.chain(dead.map(|dead| dead.element.clone())));
@@ -113,7 +113,7 @@ pub fn write_changed(text: &mut String, href: &str, properties: &[&Property]) {
 /// Why properties were not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unchanged {
-    /// Those that clients make up are not kept here.
+    /// Clients' own properties are not stored here.
     NotKept,
     /// At least one of them is protected; the others were not changed for that.
     Protected,
@@ -121,8 +121,8 @@ pub enum Unchanged {
     NoRoom,
 }
 
-/// Appends the `response` of a resource whose properties were not changed: those that the server keeps itself are protected (RFC 4918
-/// sections 9.2.1 and 16).
+/// Appends the `response` of a resource whose properties were not changed: live ones are protected (RFC 4918 sections
+/// 9.2.1 and 16).
 pub fn write_refused(text: &mut String, href: &str, properties: &[&Property], why: Unchanged) {
     let _ = write!(text, "<D:response><D:href>{}</D:href>", escape(href));
     let is_other = |property: &&Property| match why {
@@ -318,7 +318,7 @@ mod tests {
         let mut text = OPEN.to_owned();
         write_resource(&mut text, resource, wanted);
         text.push_str(CLOSE);
-        // Whatever is written must be well formed.
+        // The result must be well formed for every input.
         let mut reader = quick_xml::Reader::from_str(&text);
         while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
         text

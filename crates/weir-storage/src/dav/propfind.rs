@@ -81,7 +81,7 @@ impl Property {
     }
 }
 
-/// What a PROPFIND wants.
+/// The request of a PROPFIND.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// All of RFC 4918's own, and these beside them.

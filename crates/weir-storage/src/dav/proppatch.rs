@@ -9,7 +9,7 @@ use super::{
 /// One instruction of a PROPPATCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// What it is about.
+    /// The property.
     pub property: Property,
     /// The property as it is to be; none if it is to be removed.
     pub value: Option<Dead>,
@@ -24,7 +24,7 @@ pub fn parse_update(body: &[u8]) -> Result<Vec<Update>, Malformed> {
     Ok(updates)
 }
 
-/// The same of a document whose values already have all that they need.
+/// As [`parse`], for a stored document whose values are complete.
 pub(super) fn parse_kept(body: &[u8]) -> Result<Vec<Update>, Malformed> {
     let reading = Reading {
         kept: true,
@@ -39,7 +39,7 @@ fn read(body: &[u8], mut reading: Reading) -> Result<Vec<Update>, Malformed> {
     Ok(reading.updates)
 }
 
-/// What the instructions are about, each once.
+/// The properties of the instructions, each once.
 pub fn named(updates: &[Update]) -> Vec<&Property> {
     let mut properties: Vec<&Property> = Vec::new();
     for update in updates {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(set, [true, true, false, false]);
     }
 
-    /// A value stands in answers of other shape than the request: what is declared around it must come along.
+    /// A value is repeated in answers of another shape than the request: its namespace declarations must come along.
     #[test]
     fn a_value_is_kept_with_all_that_it_needs() {
         let body = r#"<D:propertyupdate xmlns:D="DAV:" xmlns:Z="urn:&lt;z&gt;"><D:set><D:prop xml:lang="de">

@@ -1,4 +1,4 @@
-//! What the documents of clients have in common: read element by element, within limits.
+//! Parsing of clients' documents: element by element, within limits.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www
 /// More than any client names at once (davix: 9); beyond it the request is refused.
 pub(super) const PROPERTIES_LIMIT: usize = 128;
 
-/// The most bytes that the names of properties nobody knows may have together: each is told back for every entry.
+/// Largest total size of the names of unknown properties: each is returned for every entry.
 const UNKNOWN_LIMIT: usize = 4096;
 
 /// A body that is not the document that the method takes.
@@ -216,8 +216,8 @@ fn bound(namespace: &ResolveResult<'_>) -> Result<String, Malformed> {
     }
 }
 
-/// Names of elements, attributes and prefixes are names (XML 1.0 section 2.3), and a prefix is bound to something (Namespaces section 2.2): what
-/// is kept of a document must be one again.
+/// Names of elements, attributes and prefixes are names (XML 1.0 section 2.3), and a prefix is bound (Namespaces
+/// section 2.2): the stored part of a document must be a document again.
 fn check_names(element: &BytesStart<'_>) -> Result<(), Malformed> {
     qualified(utf8(element.name().as_ref())?)?;
     for attribute in element.attributes() {
@@ -317,7 +317,7 @@ fn continues_name(character: char) -> bool {
         || matches!(character, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}')
 }
 
-/// What a document may hold at all (XML 1.0 section 2.2).
+/// The characters that a document may contain (XML 1.0 section 2.2).
 fn is_char(character: char) -> bool {
     !matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }

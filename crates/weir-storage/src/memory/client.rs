@@ -10,11 +10,12 @@ use std::{
 
 use super::FLOOR;
 
-/// All transfers of a client hold at most so many times what is free: one alone three quarters of all, two three sevenths each. The rule is
-/// that of single transfers (Choudhury and Hahne 1998), with a factor above 1, because a grid's busiest client is its transfer service.
+/// All transfers of a client hold at most so many times the free memory: one client alone three quarters of all, two
+/// three sevenths each. The rule is that of single transfers (Choudhury and Hahne 1998), with a factor above 1, because
+/// a grid's busiest client is its transfer service.
 const TIMES: usize = 3;
 
-/// Accounts that nobody uses any more are dropped when there are so many, and twice as many as were left the last time.
+/// Unused accounts are dropped when there are so many, and twice as many as remained the last time.
 const KEPT: usize = 1024;
 
 /// A client's account.
@@ -33,9 +34,10 @@ impl Client {
         held == 0 || held + FLOOR <= TIMES * total.saturating_sub(taken + FLOOR)
     }
 
-    /// The most that one of its transfers, which holds `own`, may hold where all others, those of the client among them, hold `others`.
+    /// Largest memory of one of its transfers, which holds `own`, where all others, including the client's, hold
+    /// `others`.
     ///
-    /// Beside the `rest` of the client it has `x` such that `rest + x` is three times what is free then.
+    /// Beside the `rest` of the client it has `x` such that `rest + x` is three times the memory that is free then.
     pub(super) fn most(&self, total: usize, others: usize, own: usize) -> usize {
         let rest = self.held.load(Ordering::Relaxed).saturating_sub(own);
         (TIMES * total.saturating_sub(others)).saturating_sub(rest) / (TIMES + 1)
@@ -103,7 +105,7 @@ impl Clients {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Everybody who waits is about to be asked.
+    /// Clears the mark: all waiting requests are about to be checked.
     pub(super) fn forget_wanted(&self) {
         if self.wanted.swap(false, Ordering::SeqCst) {
             for client in self.accounts().by_name.values().filter_map(Weak::upgrade) {

@@ -1,4 +1,4 @@
-//! What a stream makes of the memory that it has. The sums are in the table of [`super`].
+//! The split of a stream's memory. The sums are in the table of [`super`].
 
 use weir_http::Buffers;
 
@@ -7,7 +7,7 @@ use super::FLOOR;
 /// A record that is not whole yet, and connection, task and hashes.
 const BESIDE: usize = 64 << 10;
 
-/// What is read and not opened at most.
+/// Most bytes that are read and not decrypted.
 const AHEAD: usize = 128 << 10;
 
 /// The first of these sizes, from large to small, that is not above `most`, or the last; with its place among them. A floor is
@@ -33,8 +33,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// From the best to the least. Single batches before double ones of half their size: the other streams use the time in which
-    /// this one waits, but nobody makes good for twice as many visits to the disk.
+    /// From the best to the least. Single batches come before double ones of half their size: other streams use the
+    /// time in which this one waits, but twice as many disk accesses are a cost for all.
     const ALL: [Self; 6] = [
         Self::new(1 << 20, true),
         Self::new(512 << 10, true),
@@ -51,7 +51,7 @@ impl Incoming {
         Self { batch, ahead }
     }
 
-    /// What the connection may hold. At its best it is not bounded at all: a bound costs a pass over the buffer.
+    /// Bound of the connection's buffer. The best portion has none: a bound costs a pass over the buffer.
     pub(crate) fn connection(self) -> usize {
         if self == Self::ALL[0] {
             return Buffers::MOST;
@@ -59,7 +59,7 @@ impl Incoming {
         (self.batch / 4).max(Buffers::LEAST)
     }
 
-    /// Bytes of memory, where what is durable is copied once more on its way past the page cache.
+    /// Bytes of memory, with one more copy where durable files use direct writes.
     fn size(self, durable: bool) -> usize {
         let batches = if self.ahead { 2 } else { 1 };
         let aligned = usize::from(durable && self != Self::LEAST);
@@ -125,7 +125,7 @@ impl Outgoing {
     }
 }
 
-/// Blocks of those who read a file for its checksum, from the best to the least.
+/// Blocks of checksum readers, from the best to the least.
 pub(crate) const READING: [usize; 4] = [1 << 20, 512 << 10, 256 << 10, 128 << 10];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What TCP does on the endpoint's connections, by which side they were opened from and by congestion control.
+//! TCP figures of the endpoint's connections, by the opening side and by congestion control.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 

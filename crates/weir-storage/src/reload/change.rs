@@ -1,4 +1,4 @@
-//! What of a new configuration can be taken while the endpoint serves, and what has to wait for a restart.
+//! The split of a new configuration: keys that apply while the endpoint serves, and keys that need a restart.
 
 use crate::config::{AreaConfig, Sockets, StorageConfig};
 
@@ -70,7 +70,7 @@ fn areas(now: &[AreaConfig], new: &[AreaConfig], waiting: &mut Vec<String>) -> V
     settled.collect()
 }
 
-/// The settings of before that are left out now: the kernel does not say what it would do by itself.
+/// The former settings that are left out now: the kernel does not reveal its defaults.
 fn left_out(now: &Sockets, new: &Sockets) -> Vec<&'static str> {
     let keys = [
         ("congestion", now.congestion.is_some() && new.congestion.is_none()),
@@ -101,7 +101,8 @@ mod tests {
         StorageConfig::new("127.0.0.1:0".parse().unwrap(), vec![area("a"), area("b")])
     }
 
-    /// A file would be looked for in a directory that is not open, or an operator believe in what is not in force.
+    /// A file would be looked for in a directory that is not open, or an operator would trust a setting that is not in
+    /// force.
     #[test]
     fn what_needs_a_restart_stays_and_is_named() {
         let now = config();

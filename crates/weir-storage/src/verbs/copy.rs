@@ -80,7 +80,7 @@ async fn push(call: &mut Call, destination: Uri, request: CopyRequest) -> Result
         return within(call, path, may_replace).await;
     }
     let path = call.path.clone();
-    // Also where everybody may read: who has bytes sent to a third party must be known.
+    // Also for public files: a caller who has bytes sent to a third party must be known.
     let caller = call.known_caller().await?;
     caller.may(Operation::Read, &path)?;
     let destination = remote(call, destination, &request, Party::Destination)?;
@@ -212,7 +212,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
     Ok(put::created(call, &arrived))
 }
 
-/// Copies what is open into an area.
+/// Copies an open file into an area.
 pub(super) async fn pour(
     call: &Call,
     area: &Arc<Area>,
@@ -221,7 +221,7 @@ pub(super) async fn pour(
     (memory, moved): (Arc<Lease>, Arc<AtomicU64>),
 ) -> Result<Arrived, Refusal> {
     let size = reader.meta().size;
-    // What once came in must still be what is read now.
+    // The stored checksums must match the bytes read now.
     let checksums = {
         let reader = reader.clone();
         blocking(move || reader.checksums().iter().cloned().collect()).await

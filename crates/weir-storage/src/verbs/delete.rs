@@ -1,7 +1,8 @@
-//! DELETE: a file, or a directory with all that is in it.
+//! DELETE: a file, or a directory with all its contents.
 //!
-//! RFC 4918 section 9.6.1 makes DELETE of a collection recursive, and rclone's `purge` and WebDAV's own clients rely on it;
-//! gfal2 and davix remove trees entry by entry and do not mind. The directory's name is gone at one instant, whatever is in it.
+//! RFC 4918 section 9.6.1 makes DELETE of a collection recursive, and rclone's `purge` and WebDAV's own clients rely on
+//! it; gfal2 and davix remove trees entry by entry and are not affected. The directory's name is gone at one instant,
+//! whatever its contents.
 
 use http::{Response, StatusCode};
 use weir_auth::{Operation, StoragePath};
@@ -44,8 +45,8 @@ pub(super) async fn delete(call: &mut Call) -> Result<Response<Body>, Refusal> {
     .await
 }
 
-/// The name goes under the lock; what it stood for goes behind the answer, unless it is small. A parent that goes meanwhile
-/// takes the name with it: then there is nothing to delete any more.
+/// The name is removed under the lock; its object is removed after the answer, unless it is small. A parent that goes
+/// meanwhile takes the name with it: then there is nothing left to delete.
 fn remove(
     area: &Area,
     inside: &StoragePath,
@@ -61,7 +62,7 @@ fn remove(
         return remove_empty(area, inside, path);
     }
     if meta.directory {
-        // One that is empty goes at once, as a file does: there is nothing in it that takes time.
+        // An empty directory is removed at once, like a file: it needs no time.
         return match area.backend.remove_directory(inside) {
             Err(BackendError {
                 obstacle: Obstacle::NotEmpty,
@@ -77,7 +78,7 @@ fn remove(
     Ok(changed)
 }
 
-/// `Depth: 0` of a directory: RFC 4918 section 9.6.1 has no such thing, and who sends it does not mean the whole tree.
+/// `Depth: 0` of a directory: RFC 4918 section 9.6.1 does not define it, and its client does not mean the whole tree.
 fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<Changed, Refusal> {
     match area.backend.remove_directory(inside) {
         Err(BackendError {

@@ -61,7 +61,7 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         return Ok(answer);
     }
     let digests = match &wanted {
-        // Sent unasked where it costs nothing: whoever reads the file can compare.
+        // Sent unasked where it costs nothing: the reader can compare.
         None => area
             .algorithms
             .iter()
@@ -111,7 +111,7 @@ struct FoundFile {
     meta: Meta,
     stored: Checksums,
     asked: Requested,
-    /// The first bytes of what was asked for, read in the same visit to the disk.
+    /// The first bytes of the requested range, read in the same disk access.
     first: Option<Bytes>,
 }
 
@@ -126,8 +126,8 @@ impl FoundFile {
     }
 }
 
-/// Opens the file, none if it is a directory, and reads what is needed first: at once if all of that is in memory, else in one visit to the blocking pool. With a
-/// `flow` it is going to be sent.
+/// Opens the file, `None` if it is a directory, and reads its first bytes: at once if all of that is cached, else in
+/// one task of the blocking pool. With a `flow` it is going to be sent.
 async fn look(
     call: &Call,
     area: &Arc<Area>,

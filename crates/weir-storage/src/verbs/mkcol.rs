@@ -1,4 +1,4 @@
-//! MKCOL: one directory whose parent exists (RFC 4918 section 9.3).
+//! MKCOL: one directory in an existing parent (RFC 4918 section 9.3).
 
 use http::{Response, StatusCode};
 use http_body::Body as _;

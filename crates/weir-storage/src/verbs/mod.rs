@@ -19,10 +19,10 @@ pub(crate) use token_request::at_well_known;
 
 use crate::{refusal::Refusal, service::Call};
 
-/// What is offered.
+/// The supported methods.
 const ALLOW: &str = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, MOVE, COPY";
 
-/// Carries out a request whose path is known.
+/// Carries out a request with a valid path.
 pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Refusal> {
     match call.method.as_str() {
         "GET" | "HEAD" => get::get(call).await,
@@ -38,7 +38,7 @@ pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Refusal>
     }
 }
 
-/// What the endpoint can do. Needs no permission: clients ask before they show a token.
+/// The endpoint's abilities. Needs no permission: clients ask before they show a token.
 pub(crate) fn options() -> Response<Body> {
     let mut response = Response::new(body::empty());
     let headers = response.headers_mut();
@@ -67,9 +67,9 @@ fn overwrite(call: &Call) -> Result<bool, Refusal> {
     }
 }
 
-/// Whether a URI of a `Destination` header leads to this endpoint, and to which path of it.
+/// The path of a `Destination` URI on this endpoint, if it leads here.
 ///
-/// The client's name for us counts: what it wrote into `Host`, or the configured URL.
+/// The client's name for us counts: the value of its `Host`, or the configured URL.
 fn path_here(call: &Call, uri: &http::Uri) -> Option<Result<StoragePath, Refusal>> {
     if let Some(authority) = uri.authority() {
         let same = |name: &str| authority.as_str().eq_ignore_ascii_case(name);

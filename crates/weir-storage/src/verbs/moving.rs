@@ -23,7 +23,7 @@ pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let overwrite = overwrite(call)?;
     let caller = call.known_caller().await?;
     let source = call.path.clone();
-    // With less than this at either end, what is there is none of the client's business.
+    // Without these rights at both ends, the client must not learn what exists there.
     caller
         .may_move(&source, &destination, true)
         .or_else(|_| caller.may_move(&source, &destination, false))?;
@@ -99,12 +99,12 @@ struct Move {
     from: StoragePath,
     to: StoragePath,
     overwrite: bool,
-    /// On the source: it is what the request names.
+    /// Conditions on the source: the request names it.
     conditions: Conditions,
 }
 
 impl Move {
-    /// Whether something was replaced, and what is left to do.
+    /// Carries the move out. Returns whether an object was replaced, and the remaining work.
     fn carry_out(&self) -> Result<(bool, Changed), Refusal> {
         self.check_depth()?;
         let Self { area, from, to, .. } = self;
@@ -171,7 +171,7 @@ impl Move {
         Ok(())
     }
 
-    /// Whether the file is so new that whoever may create files may also move it.
+    /// Whether the file is so new that callers with the right to create may also move it.
     fn is_young(&self, meta: &Meta) -> bool {
         let age = std::time::SystemTime::now()
             .duration_since(meta.modified())

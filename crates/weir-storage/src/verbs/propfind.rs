@@ -1,4 +1,4 @@
-//! PROPFIND: what is known of a path, or of a directory's entries (RFC 4918 section 9.1). Depth 0 and 1.
+//! PROPFIND: the properties of a path, or of a directory's entries (RFC 4918 section 9.1). Depth 0 and 1.
 
 use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
@@ -83,7 +83,7 @@ async fn in_area(
     }
     let path = call.path.clone();
     call.permit(Operation::List, &path, Some(&area)).await?;
-    // Areas whose prefixes lie right below show up like directories of this one.
+    // Areas whose prefixes lie right below appear as directories of this one.
     let mut text = text;
     show.inner_areas(&call.endpoint.names.children(&path), &mut text);
     let listed = area.clone();
@@ -104,7 +104,7 @@ async fn in_area(
     Ok(multistatus(listed_on(text, walk)))
 }
 
-/// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.
+/// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also the default.
 fn depth(call: &Call) -> Result<bool, Refusal> {
     match call.header("depth").map(str::trim) {
         Some("0") => Ok(false),
@@ -171,7 +171,7 @@ impl Show {
         }
     }
 
-    /// An entry; one whose name the door would refuse is left out.
+    /// An entry; an entry whose name the door would refuse is left out.
     fn child(&self, name: &str, meta: &Meta, text: &mut String) {
         if let Ok(below) = StoragePath::from_plain(&format!("/{name}")) {
             self.write(&self.path.join(&below), name.to_owned(), meta, None, text);
@@ -202,7 +202,7 @@ impl Show {
         dav::write_resource(text, &resource, &self.wanted);
     }
 
-    /// What is stored; nothing is computed for a listing.
+    /// The stored checksums; none is computed for a listing.
     fn checksums(&self, path: &StoragePath) -> Vec<String> {
         let Some(area) = &self.area else { return Vec::new() };
         let Some(inside) = path.relative_to(&area.prefix) else {
@@ -216,7 +216,7 @@ impl Show {
 }
 
 impl Show {
-    /// What clients have made up, where that is kept.
+    /// Clients' own properties, where they are stored.
     fn dead(&self, path: &StoragePath) -> Vec<Dead> {
         let Some(area) = self.area.as_ref().filter(|area| area.dav == Dav::Full) else {
             return Vec::new();
@@ -237,11 +237,11 @@ struct Walk {
     /// Whether the directory has given its last entry.
     ended: bool,
     show: Show,
-    /// Held by one that takes more than one visit to the disk.
+    /// Held by a listing of more than one disk access.
     place: Option<Place>,
 }
 
-/// What a listing began with, and the rest as it is read.
+/// The beginning of a listing, and the rest as it is read.
 fn listed_on(opening: String, walk: Walk) -> Body {
     let walk = Some(walk);
     let batches = futures_util::stream::unfold((Some(opening), walk), |(opening, walk)| async move {

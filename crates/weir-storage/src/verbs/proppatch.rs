@@ -1,5 +1,5 @@
-//! PROPPATCH: keeps the properties that clients make up, all of a request or none (RFC 4918 section 9.2), in areas with `dav = "full"`.
-//! Elsewhere each is refused. What the server knows of a file itself cannot be set.
+//! PROPPATCH: stores clients' own properties, all of a request or none (RFC 4918 section 9.2), in areas with `dav =
+//! "full"`. Elsewhere each is refused. Live properties cannot be set.
 
 use http::Response;
 use weir_auth::{Operation, StoragePath};

@@ -31,8 +31,8 @@ use crate::{
     service::Call,
 };
 
-/// A body of at most so many bytes is read before the disk is asked anything, and then all is done in one visit to it: who does not
-/// wait for our word has sent it already.
+/// A body of at most so many bytes is read before the first disk access, and the whole PUT then takes one: a client
+/// that does not wait for `100 Continue` has sent it already.
 const SMALL: u64 = 64 << 10;
 
 pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
@@ -109,7 +109,7 @@ async fn put_large(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
     sink.finish(landing).await.map_err(|error| refusal(call, error))
 }
 
-/// Where a file is to go, and who wants that.
+/// The target of a new file, and its caller.
 pub(super) struct Aim {
     pub(super) area: Arc<Area>,
     pub(super) inside: StoragePath,
@@ -124,8 +124,8 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    /// With the right to replace, it does not matter what is there; with the right to create alone, it must be nothing, and must
-    /// still be nothing when the file appears. Gives why nothing may be replaced, if that is so.
+    /// Checks the right to create or replace. With the right to create alone, the path must be free, and must still be
+    /// free when the file appears. Returns the reason why nothing may be replaced, if that is so.
     fn check_right(&self) -> Result<Option<AuthError>, Refusal> {
         let overwrite = self.caller.may(Operation::Overwrite, &self.path);
         if overwrite.is_err() {
@@ -164,7 +164,7 @@ impl Target {
         if path.is_directory() {
             return Err(Refusal::conflict(format!("{path} names a directory, not a file")));
         }
-        // Before the look at what is there: another writer could change it after that.
+        // Before the lookup of the current object: another writer could change it after that.
         let claim = area.claim(&inside)?;
         let current = area.current(&inside).map_err(|error| match error.obstacle {
             Obstacle::File => Refusal::conflict(format!("a part of {path} is a file, not a directory")),
@@ -198,7 +198,7 @@ impl Target {
         })
     }
 
-    /// The room for the file, and how it becomes visible. That nothing is there is kept by the rename itself.
+    /// The room for the file, and its publication. The rename itself checks that the path is free.
     pub(super) fn landing(self, path: StoragePath) -> (Hold, Landing) {
         let landing = Landing {
             path,
@@ -244,7 +244,8 @@ fn refusal(call: &Call, error: SinkError) -> Refusal {
     }
 }
 
-/// Hands on the request's body, piece by piece, as long as it comes fast enough. The rest of one that is refused stays with the call.
+/// Passes on the request's body, piece by piece, as long as it comes fast enough. The rest of a refused one stays with
+/// the call.
 async fn receive(call: &mut Call, to: To<'_>, throttle: Throttle) -> Result<(), Refusal> {
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
@@ -332,7 +333,7 @@ async fn hand_on(
     }
 }
 
-/// Who sends so slowly holds a place that others could use.
+/// A client that sends so slowly holds a slot that others could use.
 fn too_slow(text: String) -> Broken {
     Broken::Client(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
 }

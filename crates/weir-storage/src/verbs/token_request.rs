@@ -1,7 +1,7 @@
-//! POST: requests for tokens of the endpoint's own, as macaroons are asked for and as OAuth 2.0 has it.
+//! POST: requests for tokens of the endpoint's own, in the form of macaroons or of OAuth 2.0.
 //!
-//! A token allows no more than who asks may do at that moment, at one path and below, and ends no later than their own
-//! credential does.
+//! A token grants no more than its caller may do at that moment, at one path and below, and expires no later than the
+//! caller's own credential.
 
 use std::{
     collections::BTreeSet,
@@ -29,12 +29,12 @@ const METADATA: [&str; 2] = [
     "/.well-known/oauth-authorization-server",
     "/.well-known/openid-configuration",
 ];
-/// What a body may have: paths of 32 wishes.
+/// Largest body: paths of 32 requested rights.
 const BODY_MAX: usize = 64 << 10;
 /// How long a token lives if the client does not say.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The answer to a request at one of the endpoint's own names for tokens; none if it is for somebody else.
+/// The answer to a request at one of the endpoint's well-known token paths; `None` for other paths.
 pub(crate) async fn at_well_known(call: &mut Call, path: &str) -> Option<Result<Response<Body>, Refusal>> {
     call.endpoint.mintage.as_ref()?;
     match call.method.as_str() {
@@ -125,7 +125,7 @@ fn make(call: &Call, caller: &Caller, request: &TokenRequest) -> Result<Made, Re
     let mintage = call.endpoint.mintage.as_ref().expect("it was asked for before");
     let mut scopes = Vec::new();
     for wish in &request.wishes {
-        // Names that nobody may use are refused as everywhere.
+        // Reserved names are refused as everywhere.
         call.endpoint.names.find(&wish.path)?;
         scopes.extend(granted(caller, wish)?);
     }
@@ -143,7 +143,7 @@ fn make(call: &Call, caller: &Caller, request: &TokenRequest) -> Result<Made, Re
     Ok(Made { minted, scope, seconds })
 }
 
-/// What the caller may do of what is wished for.
+/// The requested rights that the caller has.
 fn granted(caller: &Caller, wish: &Wish) -> Result<Vec<Scope>, Refusal> {
     caller.check_hand_on(&wish.path)?;
     let all = || StorageAction::ALL.into_iter().collect::<BTreeSet<_>>();

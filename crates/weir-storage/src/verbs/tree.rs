@@ -1,7 +1,7 @@
 //! COPY of a directory, and COPY over one (RFC 4918 section 9.8), in areas with `dav = "full"`.
 //!
-//! The copy is put together where nobody sees it, and takes its name at one instant: whatever fails, nothing is copied and what was there
-//! is still there. What the copy takes the place of is gone then, as after a DELETE.
+//! The copy is put together in private, and takes its name at one instant: on any error nothing is copied and the
+//! former object is still there. The object that it replaces is gone then, as after a DELETE.
 
 mod plan;
 
@@ -28,7 +28,7 @@ use crate::{
 };
 use plan::Plan;
 
-/// What is to be copied, and where to.
+/// The source and the destination of a copy.
 pub(super) struct Order {
     caller: Caller,
     source: StoragePath,
@@ -40,7 +40,7 @@ pub(super) struct Order {
     /// `Depth: 0`: the directory, and nothing in it.
     shallow: bool,
     may_replace: bool,
-    /// On the source: it is what the request names.
+    /// Conditions on the source: the request names it.
     conditions: Conditions,
 }
 
@@ -177,7 +177,7 @@ async fn copy_file(
     Ok(())
 }
 
-/// The properties that a copy of this has; `path` is that of URLs.
+/// The properties of a copy of this object; `path` is that of URLs.
 pub(super) fn properties(area: &Area, path: &StoragePath, target: &Area) -> Result<Option<String>, BackendError> {
     match path.relative_to(&area.prefix) {
         Some(inside) if area.dav == Dav::Full && target.dav == Dav::Full => area.backend.properties(&inside),
@@ -185,16 +185,16 @@ pub(super) fn properties(area: &Area, path: &StoragePath, target: &Area) -> Resu
     }
 }
 
-/// What the copy is called in the stage.
+/// The name of the copy in the stage.
 fn copied() -> StoragePath {
     StoragePath::from_plain("/copy").expect("this is a path")
 }
 
-/// What is to be done, after every question that can be asked before.
+/// A copy after all checks that can be made before.
 struct Prepared {
     plan: Plan,
     stage: Staged,
-    /// Whether what is there may be replaced.
+    /// Whether an existing object may be replaced.
     replace: bool,
     _claim: Claim,
 }
@@ -210,7 +210,7 @@ impl Order {
         let plan = Plan::of(self, &meta)?;
         // Room for all of it; each file sets its own aside when its turn comes.
         drop(self.target.hold(plan.bytes())?);
-        // What is there must not go for something that a power cut can still take.
+        // The existing object must not be removed for a copy that a power cut can still take.
         let durable = self.target.durable || there.is_some();
         Ok(Prepared {
             plan,
@@ -228,7 +228,7 @@ impl Order {
         Ok(self.conditions.check(Some(meta))?)
     }
 
-    /// Whether the caller may have replaced what is there.
+    /// Checks the caller's right to replace the existing object.
     fn check_target(&self, meta: &Meta, there: Option<&Meta>) -> Result<bool, Refusal> {
         let Self {
             caller,
@@ -297,7 +297,7 @@ impl Order {
     }
 }
 
-/// A stage, and the area that it is part of. Whatever becomes of it, what is left in it is removed.
+/// A stage, and the area that it is part of. Its remaining contents are removed in any case.
 struct Staged {
     /// The area as it is in the stage.
     area: Arc<Area>,

@@ -1,4 +1,4 @@
-//! Reading what lies in memory already: no thread has to wait for a disk.
+//! Reading from the page cache: no thread has to wait for a disk.
 
 use std::{io::IoSliceMut, ops::Range, os::fd::OwnedFd};
 
@@ -10,11 +10,11 @@ use rustix::{
 /// `TMPFS_MAGIC` (statfs(2)).
 const TMPFS: FsWord = 0x0102_1994;
 
-/// File systems of this machine's own disks: `EXT4_SUPER_MAGIC`, `XFS_SUPER_MAGIC`, `BTRFS_SUPER_MAGIC`. What they know of a file
-/// that is open, its attributes among it, was read with its inode.
+/// File systems of this machine's own disks: `EXT4_SUPER_MAGIC`, `XFS_SUPER_MAGIC`, `BTRFS_SUPER_MAGIC`. Their
+/// attributes of an open file were read with its inode.
 const LOCAL: [FsWord; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
-/// How far apart the bytes are by which a part is taken to be in memory: what the kernel reads ahead at once.
+/// Distance of the bytes that are probed to see whether a part is in memory: the kernel's read-ahead.
 const PROBE: usize = 128 << 10;
 
 /// Whether a file system has no disk behind it. It knows no `RWF_NOWAIT`, and needs none.
@@ -41,7 +41,7 @@ pub(super) fn read(file: &OwnedFd, buffer: &mut [u8], offset: u64, in_memory: bo
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
-            // It would wait, or cannot tell; or it is an error, which is for those who may wait.
+            // The read would wait, or its state is unknown; or there is an error, which the waiting call reports.
             Err(_) => break,
         }
     }
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// On a disk's file system and on one in memory, which tell in different ways what they have.
+    /// Tests a disk's file system and one in memory, which report cached pages in different ways.
     #[test]
     fn what_was_just_written_is_in_memory_and_reads_the_same() {
         for folder in [std::env::temp_dir(), "/dev/shm".into()] {

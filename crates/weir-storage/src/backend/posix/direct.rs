@@ -1,8 +1,9 @@
-//! Writing past the page cache, for files that must be on the disk before success is told.
+//! Direct writes past the page cache, for files that must be on the disk before the answer.
 //!
-//! 400 MiB in pieces of one and a flush, on an ext4 of a machine that others use, four rounds in turn: 760 to 1,050 MiB/s and 0.05 s
-//! of CPU this way; 560 to 860 MiB/s and 0.13 s through the page cache, and 110 to 220 MiB/s while others dirtied memory too and the
-//! kernel held all of them back. Write-back begun early came to 160 to 740 MiB/s then.
+//! 400 MiB in pieces of one and a flush, on an ext4 of a shared machine, four rounds in turn: 760 to 1,050 MiB/s and
+//! 0.05 s of CPU with direct writes; 560 to 860 MiB/s and 0.13 s through the page cache, and 110 to 220 MiB/s there
+//! while other processes dirtied memory and the kernel throttled all writers. With early write-back it was 160 to 740
+//! MiB/s.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -18,11 +19,11 @@ use rustix::{
 
 use crate::backend::WRITE_ALIGNMENT;
 
-/// Less than this is left to the page cache, whose flush then finds little; and a transfer at its floor of memory has none for the
-/// copy.
+/// Smaller writes go through the page cache, whose flush then finds little; and a transfer at its memory floor has no
+/// memory for the copy.
 const LEAST: usize = 128 << 10;
 
-/// The most that is written at once, and the memory for it: what a transfer gathers, and its last piece.
+/// Largest single write, and the memory for it: a transfer's batch, and its last piece.
 const CHUNK: usize = 2 << 20;
 
 const ALIGNMENT: usize = WRITE_ALIGNMENT as usize;
@@ -70,7 +71,7 @@ impl Direct {
 
     fn write_through(&self, buffer: &mut Vec<u8>, pieces: &[Bytes], offset: u64, whole: usize) -> Result<(), Errno> {
         let needed = whole.min(CHUNK) + ALIGNMENT;
-        // A transfer whose memory has become less has less for this too.
+        // A transfer that has shrunk its memory shrinks this buffer too.
         if buffer.capacity() > 2 * needed {
             *buffer = Vec::new();
         }

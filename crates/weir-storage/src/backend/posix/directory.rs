@@ -37,7 +37,7 @@ impl Listing for PosixListing {
                     name: text.to_owned(),
                     meta,
                 }),
-                // What is neither file nor directory, or gone since, is not shown either.
+                // Objects that are neither file nor directory, or gone meanwhile, are not shown either.
                 Ok(None) | Err(Errno::NOENT) => {}
                 // Left out, it would pass for lost.
                 Err(errno) => return Err(failed("list it")(errno)),
@@ -47,7 +47,7 @@ impl Listing for PosixListing {
     }
 }
 
-/// What belongs to the endpoint is neither shown nor counted.
+/// Hides the endpoint's own names: they are neither shown nor counted.
 pub(super) fn is_hidden(name: &CStr) -> bool {
     is_dots(name) || name.to_bytes().starts_with(PRIVATE_PREFIX.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! A file that nobody sees yet.
+//! A private file until its rename.
 
 use std::{io::IoSlice, sync::Arc};
 
@@ -33,13 +33,13 @@ pub(super) struct PosixDraft {
     file: OwnedFd,
     /// Past the page cache, where that pays.
     direct: Option<Direct>,
-    /// Whether what is answered must survive a power cut.
+    /// Whether the file must survive a power cut once the request is answered.
     durable: bool,
     /// Whether its content is on the disk.
     flushed: bool,
     /// The private name; none once it has become visible. Only this name is ever removed.
     name: Option<String>,
-    /// What it was when it was sealed: nothing is written after that.
+    /// Its metadata when it was sealed: nothing is written after that.
     sealed: Option<Meta>,
 }
 
@@ -67,8 +67,8 @@ impl PosixDraft {
         Ok(meta.expect("a draft is a plain file"))
     }
 
-    /// Gives a draft its name, and tells which file it took the name from. Exactly: a look before the rename could see a file
-    /// that somebody else removes, and counts as removed, in between.
+    /// Renames a draft to its public name, and returns exactly the file that it replaced: a look before the rename
+    /// could see a file that another request removes, and counts as removed, in between.
     fn appear(&self, name: &str, to: Place<'_>, overwrite: bool) -> Result<Replaced, Errno> {
         let shared = &self.shared;
         let draft = (&shared.private, name);
@@ -82,8 +82,8 @@ impl PosixDraft {
             Some(_) => {}
         }
         if !self.flushed && !shared.in_memory {
-            // The kernel flushes a file that a plain rename puts in the place of another one, on some file systems; after an exchange
-            // a power cut could leave an empty file, and the old one gone.
+            // Some file systems flush a file that a plain rename puts in the place of another one. After an exchange
+            // they do not: a power cut could leave an empty file, and the old one gone.
             fs::fdatasync(&self.file)?;
         }
         let exchange = || fs::renameat_with(draft.0, draft.1, to.0, to.1, RenameFlags::EXCHANGE);
@@ -91,14 +91,15 @@ impl PosixDraft {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return replace(shared, draft, to, true),
             outcome => outcome?,
         }
-        // From here on the file is visible: what goes wrong with the old one must not fail it, nor leave something else behind.
+        // From here on the file is visible: an error with the old one must not fail the request, nor leave something
+        // else behind.
         match weigh(draft.0, draft.1) {
             Ok(Some(old)) if old.takes_long_to_remove() => {
                 Ok((Some(old.meta), Some(removal::deferred(shared, name.to_owned()))))
             }
             Ok(Some(old)) if !old.meta.directory => {
                 let removed = fs::unlinkat(draft.0, draft.1, AtFlags::empty());
-                // What resists goes like what takes long.
+                // A failed removal is deferred, like a slow one.
                 let removal = removed.is_err().then(|| removal::deferred(shared, name.to_owned()));
                 Ok((Some(old.meta), removal))
             }
@@ -140,8 +141,8 @@ impl Draft for PosixDraft {
 
     fn reserve(&self, size: u64) -> Result<(), BackendError> {
         if self.shared.in_memory {
-            // It would be zeros, which are written over at once; and there is no place on a disk that could be a better one. What
-            // does not fit beside another file that has begun is found out when it is written.
+            // Preallocation would write zeros, which are overwritten at once, and finds no better place on a disk. A
+            // lack of space, beside another file in progress, shows when the file is written.
             return Ok(());
         }
         match fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {

@@ -1,4 +1,4 @@
-//! What a MOVE is about while it has things set aside: whoever starts after a crash in the middle of it puts them back.
+//! The intent of a MOVE while objects are set aside: after a crash in the middle of it, the next start puts them back.
 
 use std::{ffi::CString, io::Read as _, sync::Arc};
 
@@ -12,26 +12,26 @@ use weir_auth::StoragePath;
 
 use super::{Shared, beneath, meta_at, supplant::place, temporary_name};
 
-/// Names of what is neither visible nor to be removed.
+/// Prefix of objects that are neither visible nor to be removed.
 pub(super) const ASIDE: &str = ".weir-aside-";
-/// What the name of an intent ends with; before that it is the name of what moves.
+/// Suffix of an intent's name; the part before it is the private name of the moving object.
 const INTENT: &str = ".move";
-/// What the name of the thing ends with that is in the way, where two cannot be exchanged.
+/// Suffix of the private name of the object in the way, where two objects cannot be exchanged.
 const OLD: &str = ".old";
 /// Two paths of 4 kB, each byte of them written as six.
 const LIMIT: u64 = 1 << 16;
 
-/// A file beside what is set aside.
+/// A file beside the objects that are set aside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Intent {
-    /// The inode of what moves: under its private name there may already be what it has taken the name of.
+    /// The inode of the moving object: its private name may already hold the object that it has replaced.
     pub(super) inode: u64,
     /// Inside the area.
     pub(super) from: String,
     pub(super) to: String,
 }
 
-/// The private name of what is in the way of the thing of this private name.
+/// The private name of the object in the way of the object with this private name.
 pub(super) fn old_name(new: &str) -> String {
     format!("{new}{OLD}")
 }
@@ -70,7 +70,7 @@ pub(super) fn forget(shared: &Shared, new: &str) {
     shared.discard(format!("{new}{INTENT}"));
 }
 
-/// Ends what a crash has cut off, by what lies in the private directory.
+/// Completes a MOVE that a crash has interrupted, by the contents of the private directory.
 pub(super) fn recover(shared: &Arc<Shared>, names: &[CString]) {
     for name in names.iter().filter_map(|name| name.to_str().ok()) {
         if name.starts_with(ASIDE)

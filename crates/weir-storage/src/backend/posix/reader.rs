@@ -19,7 +19,7 @@ use super::{
 };
 use crate::backend::{BackendError, Creator, Meta, Reader};
 
-/// A file counts as being read also while the kernel sends it, when whoever asked for it has gone.
+/// A file counts as being read also while the kernel sends it after its reader has gone.
 struct OpenFile {
     file: OwnedFd,
     _reading: Reading,
@@ -52,7 +52,7 @@ impl PosixReader {
 }
 
 impl PosixReader {
-    /// What is kept with this very content.
+    /// The record stored with this very content.
     fn record(&self) -> Option<Record> {
         let record = self
             .shared

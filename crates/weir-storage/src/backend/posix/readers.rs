@@ -1,4 +1,4 @@
-//! Which files are being read here: a deleted file that somebody reads may not be shortened under the reader.
+//! The files being read here: a deleted file with a reader must not be shortened.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use rustix::fd::OwnedFd;
 
 use crate::backend::{BackendError, Meta};
 
-/// How often, and how long each time, somebody in the middle of opening a file is waited for.
+/// Number and length of the waits for a request that is just opening a file.
 const LOOKS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The files of an area that are open for reading, by inode.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
-    /// Who has found a name, maybe, and is not entered yet.
+    /// Requests that may have found a name and are not registered yet.
     opening: AtomicUsize,
     open: Arc<Mutex<HashMap<u64, usize>>>,
 }
@@ -42,8 +42,8 @@ impl Readers {
         Ok((file, meta, reading))
     }
 
-    /// Whether somebody may be reading a file that has no public name any more. Who begins to open one now cannot find it;
-    /// who began before is entered when nobody is in the middle of opening anything.
+    /// Whether a file without a public name may have a reader. A request that opens a file now cannot find it; an
+    /// earlier one is registered once no file is being opened.
     pub(super) fn may_read(&self, inode: u64) -> bool {
         for _ in 0..LOOKS {
             if self.opening.load(Ordering::SeqCst) == 0 {

@@ -99,7 +99,7 @@ pub(super) fn read(file: &OwnedFd) -> Option<Record> {
 /// Where a text that clients have given a file or directory is kept.
 const PROPERTIES: &str = "user.weir.properties";
 
-/// Sizes of the memory that it is read into: what most have, and the most that Linux keeps.
+/// Sizes of the read buffer: enough for most, and the largest value that Linux stores.
 const PROPERTIES_SIZES: [usize; 2] = [4 << 10, 64 << 10];
 
 /// The text of a file or directory; none if there is none, or none that is text.

@@ -1,8 +1,8 @@
-//! Deferred removal: what has lost its name lies in the private directory, and goes bit by bit.
+//! Deferred removal: an object that lost its name lies in the private directory, and is removed step by step.
 //!
-//! A tree may be deeper than any path or any number of open files allows. So nothing descends: a directory found within a
-//! directory is renamed up to the top, and is taken when its turn comes. A file may take seconds to remove: it is made
-//! shorter and shorter before, unless somebody reads it.
+//! A tree may be deeper than the longest path or the number of open files. So nothing descends: a directory found
+//! within a directory is renamed up to the top, and removed when its turn comes. A file may take seconds to remove: it
+//! is shortened in steps before, unless it has a reader.
 
 use std::{
     ffi::{CStr, CString},
@@ -69,7 +69,7 @@ pub(super) fn defer(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Resul
     Ok(removal)
 }
 
-/// What has a private name already.
+/// The removal of an object that has a private name already.
 pub(super) fn deferred(shared: &Arc<Shared>, name: String) -> PosixRemoval {
     PosixRemoval {
         shared: shared.clone(),
@@ -96,11 +96,11 @@ struct Removal<'a> {
     left: Effort,
     effort: Effort,
     freed: Usage,
-    /// What could not be removed does not keep the rest.
+    /// The first error; it does not stop the rest.
     trouble: Option<Errno>,
 }
 
-/// What became of a file.
+/// The state of a file after a step.
 #[derive(PartialEq, Eq)]
 enum File {
     Gone,
@@ -125,13 +125,13 @@ impl Removal<'_> {
         }
         match fs::unlinkat(private, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
-            // The budget is spent, or a writer who had it open has put a file into it meanwhile.
+            // The budget is spent, or a writer with the directory open has created a file in it meanwhile.
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Removes what is in a directory, which lies so deep below the top, as far as budget and trouble let it.
+    /// Removes the contents of a directory, at this depth below the top, within the budget and until an error.
     fn clear(&mut self, top: &OwnedFd, directory: &OwnedFd, depth: u32) -> Result<(), Errno> {
         // Removing while reading may hide entries on some file systems: until a look finds nothing.
         loop {
@@ -188,7 +188,7 @@ impl Removal<'_> {
         }
     }
 
-    /// Removes what is no directory, and counts it if it was a file that was counted; or makes it shorter.
+    /// Removes an object that is no directory, and counts it if it was a counted file; or shortens it.
     fn remove_file(&mut self, directory: &OwnedFd, name: &CStr, counted: bool) -> Result<File, Errno> {
         let Some(found) = weigh(directory, name)? else {
             fs::unlinkat(directory, name, AtFlags::empty())?;
@@ -207,8 +207,9 @@ impl Removal<'_> {
         Ok(File::Gone)
     }
 
-    /// Cuts as much off a file's end as may go at once; gives its new size. None if it must go as a whole: somebody reads it,
-    /// it has another name, or its bytes may lie in sockets, where a shorter file would put zeros into them.
+    /// Cuts the largest allowed part off a file's end; returns its new size. `None` if it must be removed as a whole:
+    /// it has a reader or another name, or its bytes may lie in sockets, where a shorter file would put zeros into
+    /// them.
     fn shorten(&mut self, directory: &OwnedFd, name: &CStr, found: &Found) -> Option<u64> {
         let sent = self.shared.sent.load(Ordering::Relaxed);
         if sent || found.links != 1 || self.shared.readers.may_read(found.meta.identity) {
@@ -249,10 +250,11 @@ fn shortened(size: u64, allocated: u64, step: u64) -> u64 {
     size - size.min(u64::try_from(cut).unwrap_or(u64::MAX).max(1))
 }
 
-/// What an earlier life left in the private directory.
+/// The leftovers of an earlier run in the private directory.
 pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn DeferredRemoval>>, Errno> {
-    // An earlier life may have ended before it flushed what it changed. A name that it took away could come back after a power cut,
-    // and with it a file that was cut short here; a directory that it made could go, with all that is acknowledged in it from now on.
+    // An earlier run may have ended before it flushed its changes. After a power cut a removed name could come back,
+    // and with it a file that was truncated here; a new directory could vanish, with all files acknowledged in it from
+    // now on.
     fs::syncfs(&shared.root)?;
     intent::recover(shared, &names(shared)?);
     let mut removals: Vec<Box<dyn DeferredRemoval>> = Vec::new();
@@ -286,8 +288,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A file that never gets shorter is never removed; one whose blocks lie evenly must be gone after its bytes have
-        /// been paid for.
+        /// A file that never gets shorter is never removed; a sparse one must be gone after its bytes have been paid
+        /// for.
         #[test]
         fn files_get_shorter(size in 1u64..1 << 50, allocated in 1u64..1 << 50, step in LARGE..1 << 40) {
             prop_assert!(shortened(size, allocated, step) < size);

@@ -1,7 +1,7 @@
-//! A tree that is put together in the private directory, and becomes visible as a whole.
+//! The stage: a tree that is put together in the private directory, and becomes visible as a whole.
 //!
-//! It is a back end of its own, whose root is a directory with a private name. A crash leaves that to the next sweep, whatever lies in it:
-//! a tree that is not visible yet, or what it has taken the place of.
+//! It is a back end of its own, whose root is a directory with a private name. After a crash the next sweep removes
+//! that directory with its contents: a tree that is not visible yet, or the object that it has replaced.
 
 use std::sync::{
     Arc, Mutex,
@@ -28,7 +28,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 pub(super) struct PosixStage {
     /// The area's.
     shared: Arc<Shared>,
-    /// What lies in the stage.
+    /// The back end of its content.
     inside: Arc<PosixBackend>,
     /// Its private name.
     name: String,
@@ -94,14 +94,14 @@ impl Stage for PosixStage {
     }
 }
 
-/// What had the name before.
+/// The object that had the name before.
 enum Old {
     Nothing,
     Deferred(PosixRemoval),
 }
 
 fn appear(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, replace: bool) -> Result<Old, BackendError> {
-    // What is there may go while this looks, and come again.
+    // The object may go during the look, and come again.
     for _ in 0..16 {
         match place(from, to) {
             Ok(()) => return Ok(Old::Nothing),
@@ -115,7 +115,7 @@ fn appear(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, replace: bool) -
                 return Ok(deferred.map_or(Old::Nothing, Old::Deferred));
             }
             Err(Errno::NOENT) => {}
-            // Some network file systems cannot, and no other way leaves one of the two whatever happens.
+            // Some network file systems cannot exchange names, and no other way keeps one of the two in every case.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 let operation = "put it in the place of what is there, on a file system that cannot exchange names (delete that first)";
                 return Err(BackendError::new(operation, Obstacle::Exists));

@@ -1,4 +1,4 @@
-//! One thing takes another's name, where a plain rename cannot do it because a directory is among them.
+//! Renaming over an object where a plain rename fails because one of them is a directory.
 //!
 //! Neither may be lost, whatever fails in the middle: until the new one has the name, both have a name that nothing
 //! removes. A file written meanwhile into either directory stays or goes with it.
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::backend::BackendError;
 
-/// Gives `from` the name `to`. Removal of what had that name is deferred; none if it was gone by itself. Their paths are for who must end
-/// this after a crash.
+/// Renames `from` to `to`. Removal of the object of that name is deferred; `None` if it was gone by itself. Both paths
+/// are for the recovery after a crash.
 pub(super) fn supplant(
     shared: &Arc<Shared>,
     from: Place<'_>,
@@ -45,7 +45,7 @@ pub(super) fn supplant(
         return Err(failed("move it")(errno));
     }
     let old = intent::old_name(&new);
-    // That it was set aside is on the disk before that it has its new name.
+    // The setting aside is on the disk before the object has its new name.
     let swapped = fs::fsync(&shared.private).and_then(|()| swap((&shared.private, &new), (&shared.private, &old), to));
     match swapped {
         Ok(Swapped::Nothing) => {
@@ -59,7 +59,7 @@ pub(super) fn supplant(
             Ok(Some(deferred.unwrap_or_else(|_| removal::deferred(shared, old))))
         }
         Err(errno) => {
-            // What could not be put back is put back at the next start.
+            // Objects that could not be put back are put back at the next start.
             if put_back((&shared.private, &new), from) {
                 intent::forget(shared, &new);
             }
@@ -72,7 +72,7 @@ pub(super) fn supplant(
 #[derive(Debug, Default)]
 pub(super) struct Unconcluded(Mutex<Vec<Move>>);
 
-/// The directories of a move, and the name of what its intent is about.
+/// The directories of a move, and the private name in its intent.
 #[derive(Debug)]
 struct Move {
     /// In the order in which they are flushed: the target's first, for the name must be somewhere.
@@ -124,7 +124,7 @@ impl Unconcluded {
 enum Swapped {
     /// There was nothing any more.
     Nothing,
-    /// What was there has this private name now.
+    /// The former object has this private name now.
     With(String),
 }
 

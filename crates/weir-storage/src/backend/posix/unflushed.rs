@@ -24,7 +24,7 @@ const REMEMBERED: usize = 65_536;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// Directories that were made here, and whose names may not be on the disk yet.
+/// Directories made here, whose names may not be on the disk yet.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed(Mutex<State>);
 
@@ -86,8 +86,8 @@ impl Unflushed {
         Ok(meta.identity)
     }
 
-    /// Writes all names of the file system to the disk, if some directories were forgotten. Until that has ended, other requests have to
-    /// take every directory for one of them; and those that are forgotten meanwhile stay so.
+    /// Writes all names of the file system to the disk, if some directories were dropped from the list. Until that has
+    /// ended, other requests must treat every directory as unflushed; directories dropped meanwhile stay so.
     fn flush_forgotten(&self, root: &OwnedFd) -> Result<(), Errno> {
         let before = self.state().forgotten;
         if before == 0 {

@@ -1,4 +1,4 @@
-//! Looking through trees of any depth with few open directories: one whose handle was closed is reached anew from the root.
+//! Walking trees of any depth with few open directories: a closed one is reopened from the root.
 
 use std::ffi::{CStr, CString};
 
@@ -21,7 +21,7 @@ const STEP: usize = 4000;
 /// Directories held open at a time.
 const OPEN: usize = 32;
 
-/// What was counted, and what could not be.
+/// The counted files, and the unreadable directories.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub(super) usage: Usage,
@@ -30,7 +30,7 @@ pub(super) struct Counted {
     pub(super) trouble: Option<Errno>,
 }
 
-/// Counts the files below a directory. What cannot be looked at (as another user's `lost+found`) is passed over.
+/// Counts the files below a directory. Unreadable directories (as another user's `lost+found`) are skipped.
 pub(super) fn usage_below(root: &OwnedFd) -> Result<Counted, Errno> {
     let mut counted = Counted::default();
     let top = count(root, &mut counted)?;
@@ -48,7 +48,7 @@ pub(super) fn usage_below(root: &OwnedFd) -> Result<Counted, Errno> {
 
 impl Counted {
     fn pass_over(&mut self, errno: Errno) {
-        // What is gone needs no counting.
+        // A directory that is gone needs no counting.
         if errno != Errno::NOENT {
             self.passed_over += 1;
             self.trouble.get_or_insert(errno);
@@ -112,8 +112,8 @@ struct Level {
     left: Vec<CString>,
 }
 
-/// Visits the directories below `root`, whose own are `top`, depth first, with their depth (1 for those of `top`). `visit`
-/// gives the directories in the one that it is shown, or none to end the walk.
+/// Visits the directories below `root`, whose own are `top`, depth first, with their depth (1 for those of `top`).
+/// `visit` returns the subdirectories of the visited one, or `None` to end the walk.
 fn descend(
     root: &OwnedFd,
     top: Vec<CString>,

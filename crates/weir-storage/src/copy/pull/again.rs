@@ -19,7 +19,7 @@ const PAUSES: [Duration; 3] = [
 /// So much progress and a stream has all its tries again: a way that breaks once in a while is no broken way.
 const PROGRESS: u64 = 16 << 20;
 
-/// What tells a version of a file from the next.
+/// A value that differs between versions of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::copy) enum Version {
     /// A strong validator (RFC 9110 section 8.8.3).
@@ -58,7 +58,7 @@ pub(in crate::copy) struct File {
 }
 
 impl File {
-    /// Asks for a part. None if the source does not send just that of just this file.
+    /// Requests a part. `None` if the source does not send exactly that part of this file.
     pub(super) async fn part(
         &self,
         source: &Remote,

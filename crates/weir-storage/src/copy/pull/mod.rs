@@ -36,7 +36,7 @@ use crate::{
     memory::Lease,
 };
 
-/// What a pull has for its streams.
+/// The resources of a pull's streams.
 pub(super) struct Means {
     pub(super) memory: Arc<Lease>,
     pub(super) throttle: Throttle,
@@ -79,7 +79,7 @@ impl Pull {
         let answer = ask(&self.source, terms.wanted()).await?;
         progress.reached_by(answer.connection.as_ref());
         let length = check_answer(&self.source, &answer)?;
-        // A checksum that cannot be made from those of parts would not be compared.
+        // A checksum that cannot be combined from those of the parts would not be compared.
         let by_parts = by_parts && Offers::of(answer.response.headers()) != Offers::Alone;
         if let (Streams::Ours, true, Some(size)) = (self.streams, by_parts, length.known())
             && let Some(opened) =
@@ -187,7 +187,7 @@ impl Pull {
         let first = &opened.streams[0].1;
         progress.reached_by(first.connection.as_ref());
         let mut offered = source.announced(first.response.headers(), Phase::Preparation)?;
-        // Others cannot be made from those of the parts.
+        // Others cannot be combined from those of the parts.
         offered.retain(|checksum| Striped::can_take([checksum.algorithm]));
         let offered = worthwhile(offered, &terms.own);
         agree(&source, &expected, &offered)?;
@@ -228,7 +228,7 @@ impl Pull {
     }
 }
 
-/// What a copy takes and compares.
+/// The checksums that a copy computes and compares.
 struct Terms {
     required: bool,
     own: Vec<Algorithm>,
@@ -276,7 +276,7 @@ fn resumable<'a>(source: &'a Remote, answer: &Answer, size: Option<u64>) -> Opti
     offered.then(|| Tries::new(source, file, size))
 }
 
-/// What is taken of the file on its way in: if something must be compared, at least one checksum.
+/// The checksums computed on the way in: at least one if a comparison is required.
 fn own_algorithms(area: &Area, required: bool) -> Vec<Algorithm> {
     if required && area.algorithms.is_empty() {
         return vec![Algorithm::Adler32];
@@ -284,10 +284,10 @@ fn own_algorithms(area: &Area, required: bool) -> Vec<Algorithm> {
     area.algorithms.clone()
 }
 
-/// Asks for the file, and for its checksums with it.
+/// Requests the file, with its checksums.
 ///
-/// XRootD 5 answers 500 to that where it means "missing" or "forbidden", or when it cannot take the checksum: asked once
-/// more, without, it says what it means.
+/// XRootD 5 answers 500 to that where it means "missing" or "forbidden", or when it cannot compute the checksum: a
+/// second request, without checksums, gets the actual error.
 async fn ask(source: &Remote, wanted: &[Algorithm]) -> Result<Answer, CopyFailure> {
     match source.get(wanted).await {
         Err(failure) if failure.class == ErrorClass::Protocol && !wanted.is_empty() => source.get(&[]).await,
@@ -373,7 +373,7 @@ fn check_answer(source: &Remote, answer: &Answer) -> Result<Length, CopyFailure>
     })
 }
 
-/// Of many checksums, those that are taken anyway; else the first, which then is taken beside them.
+/// Of many checksums, those that are computed anyway; else the first, which is then computed as well.
 fn worthwhile(offered: Vec<Checksum>, own: &[Algorithm]) -> Vec<Checksum> {
     let (taken, others): (Vec<_>, Vec<_>) = offered
         .into_iter()
@@ -421,12 +421,12 @@ impl Single<'_> {
         }
     }
 
-    /// Takes what comes; gives what broke the stream before its end.
+    /// Receives the body; returns the error that broke the stream before its end.
     async fn take(&mut self, mut body: Incoming, sink: &mut Sink) -> Result<Option<CopyFailure>, CopyFailure> {
         let patience = self.source.tpc.stall_timeout / 2;
         loop {
             self.throttle.ready().await;
-            // Who cannot be asked again is waited for as long as the copy as a whole may stall.
+            // A source that cannot be asked again may be silent for as long as the copy as a whole may stall.
             let frame = if self.tries.is_some() {
                 match tokio::time::timeout(patience, body.frame()).await {
                     Ok(frame) => frame,

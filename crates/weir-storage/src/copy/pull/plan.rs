@@ -11,7 +11,7 @@ const WORTH_IT: u64 = 64 << 20;
 /// A way below this needs one stream: at 5 ms, a window of 3 MiB moves 600 MB/s.
 const NEAR: Duration = Duration::from_millis(5);
 
-/// What is known of the way to a source.
+/// Measurements of the path to a source.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     /// The shortest that the kernel has seen; zero if it has seen none.

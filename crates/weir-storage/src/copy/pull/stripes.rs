@@ -26,10 +26,10 @@ use crate::{
     memory::Lease,
 };
 
-/// How long the end of a stream is waited for whose bytes are all there.
+/// Longest wait for the end of a stream whose bytes are complete.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// A file whose parts have all begun to come.
+/// A file whose parts have all begun to arrive.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) streams: Vec<(Range<u64>, Answer)>,
@@ -37,9 +37,11 @@ pub(super) struct Opened {
     pub(super) memory: Vec<Arc<Lease>>,
 }
 
-/// Opens a stream for each part of a file. None if that is not offered, or not worth it, or goes wrong: then one stream will
-/// tell what there is to tell. `proven`: a checksum of the whole file is known. The copy's own `memory` is for one of them; there
-/// are as many others as more is found for.
+/// Opens a stream for each part of a file.
+///
+/// `None` if the source does not offer it, if it is not worthwhile, or on an error: then a single stream will report
+/// it. `proven`: a checksum of the whole file is known. The copy's own `memory` serves one stream; there are as many
+/// others as further memory is available for.
 pub(super) async fn open(
     source: &Remote,
     streams: u32,
@@ -81,7 +83,7 @@ pub(super) async fn open(
 pub(super) enum Offers {
     /// None.
     Nothing,
-    /// One that can be made from those of the parts.
+    /// A checksum that can be combined from those of the parts.
     Whole,
     /// Only such as one stream alone can take.
     Alone,
@@ -169,7 +171,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Takes what comes; gives what broke the stream before its end.
+    /// Receives the body; returns the error that broke the stream before its end.
     async fn take(&mut self, mut body: Incoming) -> Result<Option<CopyFailure>, CopyFailure> {
         while !self.lane.left().is_empty() {
             self.throttle.ready().await;

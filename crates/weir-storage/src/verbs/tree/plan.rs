@@ -1,4 +1,4 @@
-//! What is to be copied, found before any of it is.
+//! The plan of a tree's copy, made before any part of it is copied.
 
 use http::StatusCode;
 use weir_auth::StoragePath;
@@ -16,7 +16,7 @@ const ENTRIES_MAX: usize = 10_000;
 /// Entries that are read from a directory at once.
 const BATCH: usize = 256;
 
-/// The files and directories, each directory before what is in it.
+/// The files and directories, each directory before its contents.
 pub(super) struct Plan {
     nodes: Vec<Node>,
     bytes: u64,
@@ -31,7 +31,7 @@ struct Node {
 }
 
 impl Plan {
-    /// Looks through what the order names, which is this. On the blocking pool.
+    /// Walks the source of the order, with this metadata. On the blocking pool.
     pub(super) fn of(order: &Order, meta: &Meta) -> Result<Self, Refusal> {
         let first = Node {
             parent: 0,
@@ -99,7 +99,7 @@ impl Plan {
                 return Err(Refusal::bad_request(text));
             }
             for entry in entries {
-                // What the door would refuse as a name is left out, as in listings.
+                // Names that the door would refuse are left out, as in listings.
                 if let Some(name) = named(&entry.name) {
                     check_length(&copy.join(&name), order)?;
                     self.add(number, entry.name, &entry.meta);
@@ -130,7 +130,7 @@ fn named(name: &str) -> Option<StoragePath> {
     StoragePath::from_plain(&format!("/{name}")).ok()
 }
 
-/// What no request could name must not be made.
+/// A path that no request could name must not be made.
 fn check_length(path: &StoragePath, order: &Order) -> Result<(), Refusal> {
     let text = format!("/{}", path.relative());
     match StoragePath::from_plain(&text) {
