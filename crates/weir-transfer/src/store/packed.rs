@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn an_older_pack_is_read() {
-        // History lives for months: a newer service must read what this one wrote, and fields that it does not know are absent.
+        // History lives for months: a newer service must read rows of this one, in which its new fields are absent.
         let text = r#"[{"file":{"spec":{"id":7,"index":0,"source":"https://a/f","destination":"https://b/f"},
             "job":"00000000-0000-0000-0000-000000000001","state":"FINISHED","attempts":1,"stopping":false,
             "result":{"bytes_moved":5}}}]"#;
