@@ -43,8 +43,8 @@ where
     read.unwrap_or(Err(BodyError::Late(whole)))
 }
 
-/// Reads a whole body of at most `limit` bytes, each of whose pieces must come within `idle`: for bodies whose sender is trusted to end
-/// them.
+/// Reads a whole body of at most `limit` bytes, each of whose pieces must come within `idle`: for senders that are
+/// trusted to end their bodies.
 pub async fn read_limited<B>(body: B, limit: usize, idle: Duration) -> Result<Bytes, BodyError>
 where
     B: http_body::Body<Data = Bytes>,

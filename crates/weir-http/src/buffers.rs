@@ -1,4 +1,4 @@
-//! How much of a body a connection holds in memory: a bound that whoever accounts for it may move while the body moves.
+//! The limit of buffered body bytes per connection; the memory budget adjusts it while a body moves.
 
 use std::{
     fmt,
@@ -10,11 +10,12 @@ use std::{
 
 use crate::{ConnectedTo, tcp::Tcp};
 
-/// The bound of one connection; clones mean the same one.
+/// The limit of one connection; clones share it.
 ///
-/// A connection bounded to `n` bytes holds at most `n` that it has read and not handed on; over TLS another `n` and a record (128 KiB
-/// at most) that are not opened yet, and `n` (256 KiB at most) that are sealed and not taken by the other side. With
-/// TLS 1.2 rustls opens at once all that is not opened, and copies: the same twice more.
+/// A connection limited to `n` bytes holds at most `n` bytes that it has read and not handed on. TLS adds up to `n`
+/// bytes and a record (128 KiB at most) before decryption, and `n` bytes (256 KiB at most) that are encrypted and not
+/// yet taken by the other side. With TLS 1.2 rustls decrypts all received bytes at once, and copies them: the same
+/// twice more.
 #[derive(Clone)]
 pub struct Buffers(Arc<AtomicUsize>);
 
@@ -25,7 +26,7 @@ impl Buffers {
     /// Where every connection begins. Beyond this size nothing is saved.
     pub const MOST: usize = 512 << 10;
 
-    /// Moves the bound. What is held already stays until it is handed on.
+    /// Changes the limit. Bytes already held stay until they are handed on.
     pub fn bound(&self, bytes: usize) {
         self.0.store(bytes.clamp(Self::LEAST, Self::MOST), Ordering::Relaxed);
     }
@@ -47,8 +48,8 @@ impl fmt::Debug for Buffers {
     }
 }
 
-/// Found out when a request is handed to a connection: which one that is. Put into the extensions of a request
-/// whose body is large.
+/// A slot for the connection that carries a request, filled when the request is handed to it. Put into the extensions
+/// of a request whose body is large.
 #[derive(Debug, Clone, Default)]
 pub struct CarriedBy(Arc<Mutex<Option<ConnectedTo>>>);
 
@@ -60,7 +61,7 @@ impl CarriedBy {
         }
     }
 
-    /// That connection, long before there is an answer on it.
+    /// The connection, long before there is an answer on it.
     pub fn connection(&self) -> Option<ConnectedTo> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -70,7 +71,7 @@ impl CarriedBy {
     }
 }
 
-/// What can be told how much it may have encrypted ahead of the socket, and read ahead of whoever asks.
+/// A stream with adjustable read-ahead and write-ahead.
 pub(crate) trait WorksAhead {
     /// At most so many bytes are encrypted ahead from now on.
     fn seal_ahead(&mut self, bytes: usize);
@@ -78,7 +79,7 @@ pub(crate) trait WorksAhead {
     /// Whether more than a record may be read ahead from now on.
     fn read_ahead(&mut self, may: bool);
 
-    /// Whether more than a record is held of what was read ahead.
+    /// Whether more than a record of read-ahead is held.
     fn holds_much(&self) -> bool;
 }
 

@@ -1,9 +1,10 @@
-//! Header names as the field writes them.
+//! Header names in their customary spelling.
 //!
-//! Names are case-insensitive (RFC 9110 section 5.1), and hyper sends them in lower case. XRootD looks for `Authorization`,
-//! `Source` or `TransferHeaderAuthorization` letter by letter (measured with 5.5.3: a lower-case `authorization` is a request
-//! without a token). hyper writes a request's names as an earlier request had them if it finds that one's map in the
-//! extensions; so one request with the right names is parsed in memory, once, and its map goes along with every request.
+//! Names are case-insensitive (RFC 9110 section 5.1), and hyper sends them in lower case. XRootD looks for
+//! `Authorization`, `Source` or `TransferHeaderAuthorization` letter by letter (measured with 5.5.3: a lower-case
+//! `authorization` is a request without a token). hyper spells a request's names like those of an earlier request if it
+//! finds that one's map in the extensions. So one request with the right names is parsed in memory, once, and its map
+//! goes along with every request.
 
 use std::{convert::Infallible, sync::OnceLock};
 

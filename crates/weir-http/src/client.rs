@@ -31,7 +31,7 @@ pub struct ConnectedTo {
     pub peer: SocketAddr,
     /// Our end.
     pub local: SocketAddr,
-    /// What TCP knows of the connection.
+    /// The TCP figures of the connection.
     pub socket: SocketWatch,
     /// How much of a body it may hold.
     pub buffers: Buffers,
@@ -40,7 +40,7 @@ pub struct ConnectedTo {
 /// How a [`Client`] connects and how long it waits.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// Who is trusted.
+    /// The trusted authorities.
     pub roots: TrustRoots,
     /// Limit for resolve and connect together, and again for the handshake. Default 30 s: StoRM WebDAV once had 10 s and
     /// had to raise it under load.
@@ -95,19 +95,19 @@ impl ClientConfig {
 pub struct Client {
     pool: Arc<Pool>,
     trust: Reloadable<Trust>,
-    /// Tells connections made within one filter from those of another.
+    /// Separates connections made within one filter from those of another.
     scope: u64,
     filter: Option<AddressFilter>,
     response_timeout: Duration,
     user_agent: HeaderValue,
 }
 
-/// Who is trusted, and what is shown to them.
+/// The trusted authorities, and our own certificate.
 struct Trust {
     tls: Arc<rustls::ClientConfig>,
     roots: Arc<rustls::RootCertStore>,
     check: Option<Arc<dyn ChainCheck>>,
-    /// Tells connections made with one TLS configuration from those of another.
+    /// Separates connections made with one TLS configuration from those of another.
     identity: u64,
 }
 
@@ -150,8 +150,8 @@ impl Client {
         })
     }
 
-    /// The same client with another TLS configuration, usually one that shows a certificate of its own. Limits and descriptors
-    /// are shared; connections are not: each is used with the configuration that made it.
+    /// A client with another TLS configuration, usually one with a client certificate. Limits and descriptors are
+    /// shared; connections are not: each is used only with the configuration that made it.
     #[must_use]
     pub fn presenting(&self, tls: Arc<rustls::ClientConfig>) -> Self {
         let now = self.trust.get();
@@ -170,8 +170,8 @@ impl Client {
         }
     }
 
-    /// The same client for what strangers ask for: it connects only where the filter lets it. Limits and descriptors are shared;
-    /// connections are not, or one that was made for us would take them anywhere.
+    /// A client for URLs from untrusted users: it connects only to addresses that the filter allows. Limits and
+    /// descriptors are shared; connections are not, as an existing one would bypass the filter.
     #[must_use]
     pub fn within(&self, filter: AddressFilter) -> Self {
         Self {
@@ -181,8 +181,8 @@ impl Client {
         }
     }
 
-    /// A client like this one that shows a certificate where it is asked for one; see [`Self::presenting`]. Its TLS sessions are
-    /// its own too, so that nobody's request ever travels in another's name.
+    /// A client that shows a certificate on request; see [`Self::presenting`]. It also has its own TLS sessions, so
+    /// that no request ever travels under another identity.
     ///
     /// # Errors
     /// If the certificate or its key cannot be read.
@@ -190,8 +190,8 @@ impl Client {
         Ok(self.presenting(crate::tls::showing(&self.trust.get().tls, identity)?))
     }
 
-    /// A client like this one that has the certificates of each server judged by `check` too, after they were verified as
-    /// always: by name, time and authorities. A server that it refuses is sent nothing, not even our own certificate.
+    /// A client that has `check` judge the certificates of each server too, after the usual verification of name, time
+    /// and authorities. A refused server is sent nothing, not even our own certificate.
     ///
     /// # Errors
     /// If the trusted authorities cannot be used.
@@ -205,11 +205,11 @@ impl Client {
         }))
     }
 
-    /// Reads the trusted roots anew, for this client and its clones, those made by [`Self::within`] included: connections made
-    /// from now on, and requests on them. What is under way ends as it began.
+    /// Reads the trusted roots again, for this client and its clones, including those made by [`Self::within`]. New
+    /// connections use them, and requests on these; exchanges under way are not affected.
     ///
     /// # Errors
-    /// If they cannot be read; then all stays as it was.
+    /// If they cannot be read; then nothing changes.
     pub fn renew(&self, roots: &TrustRoots) -> Result<(), TlsError> {
         let (roots, now) = (Arc::new(roots.load()?), self.trust.get());
         let mut tls = crate::tls::trusting(roots.clone())?;
@@ -269,10 +269,10 @@ impl Client {
         })
     }
 
-    /// Sends a request whose body waits for the other side's word (RFC 9110 section 10.1.1).
+    /// Sends a request whose body waits for `100 Continue` (RFC 9110 section 10.1.1).
     ///
-    /// `Expect: 100-continue` is set; the body starts when `100` comes or when `patience` is over, whichever is first, and
-    /// never starts if a final status comes before. `limit` covers the whole exchange up to the response's head.
+    /// `Expect: 100-continue` is set; the body starts when `100` comes or when `patience` is over, whichever is first,
+    /// and never starts if a final status comes before. `limit` covers the whole exchange up to the response's head.
     pub async fn send_expecting(
         &self,
         request: Request<Body>,

@@ -1,8 +1,8 @@
-//! Client certificates in the TLS handshake: asked for, never demanded, and judged by somebody else.
+//! Client certificates in the TLS handshake: requested, never required, and judged by a [`ChainCheck`].
 //!
-//! rustls and its certificate library know no proxy certificates (RFC 3820) and refuse to read them. Here only what TLS
-//! itself needs is done: the client proves that it holds the key of the certificate it shows. Whether the chain is worth
-//! anything is for the [`ChainCheck`] to say, and for the door that finds [`PeerCertificates`] on a request.
+//! rustls and its certificate library do not support proxy certificates (RFC 3820) and refuse to read them. This module
+//! does only what TLS itself needs: the client proves that it holds the key of its certificate. The [`ChainCheck`]
+//! judges the chain, as does the door that finds [`PeerCertificates`] on a request.
 
 use std::{fmt, sync::Arc};
 
@@ -28,8 +28,8 @@ pub trait ChainCheck: fmt::Debug + Send + Sync {
 }
 
 /// The certificates that a client showed, its own first, never empty; found in the extensions of every request of the
-/// connection. It holds the key of the first one; nothing else is known of them until somebody verifies the chain, and a
-/// resumed TLS session brings them back without any check.
+/// connection. The client holds the key of the first one. The chain is not verified yet, and a resumed TLS session
+/// restores it without any check.
 #[derive(Debug, Clone)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 

@@ -45,7 +45,7 @@ pub(crate) fn endpoint_of(uri: &Uri) -> String {
     }
 }
 
-/// Whom to connect to, and how.
+/// The peer to connect to, and the parameters of the connection.
 pub(crate) struct Target {
     /// As [`endpoint_of`] has it.
     pub(crate) endpoint: String,
@@ -138,7 +138,7 @@ impl Connector {
         let usable = |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && from.is_loopback() == to.ip().is_loopback();
         let from = self.local_address.filter(usable);
         match self.connect_from(from, to).await {
-            // Its ports are used up: an address that does not tell who we are is better than none.
+            // The ports of this local address are used up: another local address is better than no connection.
             Err(error)
                 if from.is_some() && matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) =>
             {
@@ -237,8 +237,8 @@ impl Connector {
     }
 }
 
-/// A handshake that rustls ended is about certificates and versions; one that the other side broke off says nothing of them:
-/// it is a connection that could not be made, and another attempt may be lucky.
+/// Classifies a failed handshake. An error of rustls concerns certificates and versions; a connection broken by the
+/// other side is a failed connection, and another attempt may succeed.
 fn broken_off(endpoint: String, source: std::io::Error) -> ClientError {
     let by_rustls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if by_rustls.is_some() {
@@ -252,7 +252,7 @@ fn broken_off(endpoint: String, source: std::io::Error) -> ClientError {
 pub(crate) struct Stream {
     io: TokioIo<Transport>,
     to: ConnectedTo,
-    /// What it may have sealed ahead, as it was told last.
+    /// The current limit of encrypted bytes ahead of the socket.
     sealed: usize,
     _place: Option<OwnedSemaphorePermit>,
 }

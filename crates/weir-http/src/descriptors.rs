@@ -2,13 +2,13 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is asked for where there is no limit: more than any process here has use for.
+/// The number of files requested where there is no limit: more than any process here needs.
 const PLENTY: u64 = 1 << 20;
 
-/// Lets the process open as many files as the system allows, and returns how many that is; `None`: no limit.
+/// Raises the limit of open files to the system's maximum, and returns it; `None`: no limit.
 ///
-/// Shells and most systems begin with 1024, which 500 transfers use up: a connection and a file each. Nothing here uses `select`,
-/// for whose sake the soft limit is low.
+/// Shells and most systems begin with 1024, which 500 transfers use up: a connection and a file each. Nothing here uses
+/// `select`, for whose sake the soft limit is low.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

@@ -1,11 +1,11 @@
 //! Files that the kernel sends by itself on connections without TLS: their bytes never come to user space.
 //!
-//! hyper wants bytes. It is given stand-ins: slices of one piece of memory that nobody reads or writes. They come back when hyper
-//! has them written, at the same address because it writes bodies as it got them (`writev`), and in their place the kernel is asked
-//! for the part of the file that was noted when the stand-in was handed out (sendfile(2)).
+//! hyper needs bytes, so it gets placeholders: slices of a memory region that is never read or written. hyper writes
+//! bodies as it got them (`writev`), so a placeholder reaches the socket layer at the same address. There the kernel is
+//! asked for the part of the file that was recorded with the placeholder (sendfile(2)).
 //!
-//! What may never happen is that a stand-in is sent for its own sake, or for another part. So each write must show all that is noted
-//! and not sent, to the byte; a connection on which it does not is broken off.
+//! A placeholder must never be sent itself, or replaced by another part. So each write must match the recorded, unsent
+//! parts to the byte; otherwise the connection is closed.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ pub const WINDOW: usize = 1 << 20;
 /// Address space without memory behind it: it is never touched.
 static STAND_IN: LazyLock<&'static [u8]> = LazyLock::new(|| vec![0; WINDOW].leak());
 
-/// A file that the kernel sends; what it owns lives until the last byte has gone.
+/// A file that the kernel sends; its owner lives until the last byte has gone.
 pub type SentFile = Arc<dyn AsFd + Send + Sync>;
 
 /// Found in the extensions of requests on connections without TLS: lets parts of files be sent in place of bytes.
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Direct {
     }
 }
 
-/// What was handed out and is not sent.
+/// The parts that were handed out and are not sent.
 #[derive(Default)]
 struct Owed {
     segments: VecDeque<Segment>,
@@ -52,7 +52,7 @@ struct Segment {
     left: usize,
 }
 
-/// What a write begins with.
+/// The beginning of a write.
 pub(crate) enum Next {
     /// So many slices of bytes.
     Bytes(usize),
@@ -61,10 +61,10 @@ pub(crate) enum Next {
 }
 
 impl Direct {
-    /// Bytes that stand for `length` bytes of a file, at most [`WINDOW`]. They must be the next that the answer's body gives, and go
-    /// nowhere else: on this connection only, and on no other way, they become the file's.
+    /// Returns a placeholder for `length` bytes of a file, at most [`WINDOW`]. It must be the next part of the answer's
+    /// body, and go nowhere else: only on this connection is it replaced by the file's bytes.
     ///
-    /// Reading the file must not block: who sends is a thread that serves other connections too.
+    /// Reading the file must not block: the sending thread serves other connections too.
     ///
     /// # Panics
     /// If `length` is above [`WINDOW`].
@@ -80,10 +80,10 @@ impl Direct {
         stand_in
     }
 
-    /// What comes first of `slices`.
+    /// Classifies the beginning of `slices`.
     ///
     /// # Errors
-    /// If they do not hold exactly what is owed.
+    /// If they do not match the recorded parts exactly.
     pub(crate) fn next(&self, slices: &[IoSlice<'_>]) -> io::Result<Next> {
         let shown: usize = slices
             .iter()
@@ -103,7 +103,7 @@ impl Direct {
         Ok(if length == 0 { Next::File } else { Next::Bytes(count) })
     }
 
-    /// Has the kernel send of what is owed first; gives how much it took.
+    /// Has the kernel send the first recorded part; returns the number of bytes that it took.
     ///
     /// # Errors
     /// `WouldBlock` if the socket is full; `UnexpectedEof` if the file has become shorter.
@@ -130,7 +130,7 @@ impl Direct {
         Ok(sent)
     }
 
-    /// Nobody else holds this while it is: body and connection are polled by one task.
+    /// The lock is never contended: one task polls both body and connection.
     fn owed(&self) -> MutexGuard<'_, Owed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

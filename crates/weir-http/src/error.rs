@@ -1,4 +1,4 @@
-//! What can go wrong on the wire, named by the phase in which it went wrong.
+//! Errors on the wire, by the phase in which they occurred.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -10,9 +10,9 @@ pub enum ClientError {
     /// The URI has no host, or a scheme other than `http`, `https`, `dav`, `davs`.
     #[error("{endpoint} is not an address that can be spoken to: {reason}")]
     Address {
-        /// What was given, without path and query.
+        /// The given endpoint, without path and query.
         endpoint: String,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: &'static str,
     },
     /// The name does not resolve.
@@ -31,7 +31,7 @@ pub enum ClientError {
         endpoint: String,
         /// The refused address.
         address: std::net::IpAddr,
-        /// What it is: `a loopback`, `a private`.
+        /// The kind of address: `a loopback`, `a private`.
         kind: &'static str,
     },
     /// No connection could be made.
@@ -49,7 +49,7 @@ pub enum ClientError {
         /// `scheme://host:port`.
         endpoint: String,
         #[source]
-        /// What rustls found.
+        /// The error of rustls.
         source: io::Error,
     },
     /// A phase took longer than its limit.
@@ -62,13 +62,13 @@ pub enum ClientError {
         /// The limit that was hit.
         limit: Duration,
     },
-    /// The connection broke, or what came back is not HTTP.
+    /// The connection broke, or the answer is not HTTP.
     #[error("exchange with {endpoint} broke off")]
     Exchange {
         /// `scheme://host:port`.
         endpoint: String,
         #[source]
-        /// What hyper found.
+        /// The error of hyper.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -119,12 +119,12 @@ pub enum TlsError {
     /// The text holds no certificate, or no key, in PEM form.
     #[error("{what} holds no usable {missing} in PEM form")]
     Pem {
-        /// The file, or what the text is for.
+        /// The file, or the purpose of the text.
         what: String,
         /// `certificate` or `private key`.
         missing: &'static str,
     },
-    /// A key is not that of the certificate beside it.
+    /// A key does not belong to the certificate beside it.
     #[error("the key {key} does not belong to the certificate {certificate}")]
     Mismatch {
         /// The certificate's file.
@@ -138,7 +138,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// Whether a key is not that of the certificate.
+    /// Whether a key does not belong to the certificate.
     pub fn is_mismatch(&self) -> bool {
         let mismatch = rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch);
         matches!(self, Self::Refused(error) if *error == mismatch)

@@ -23,7 +23,7 @@ use crate::{
     tls::SEALED_AHEAD,
 };
 
-/// What may still come before a request is understood. While one is answered, there is no limit.
+/// The bytes that may still arrive before a request is complete. While a request is answered, there is no limit.
 pub(crate) struct Allowance {
     limit: usize,
     left: AtomicUsize,
@@ -38,10 +38,10 @@ pub(crate) struct Allowance {
     place: Mutex<Option<Place>>,
 }
 
-/// In place of what is left: a request is in hand that has a body.
+/// Marker instead of a limit: a request with a body is in hand.
 const BODY: usize = usize::MAX;
 
-/// In place of what is left: a request is in hand that has none.
+/// Marker instead of a limit: a request without a body is in hand.
 const NO_BODY: usize = usize::MAX - 1;
 
 impl Allowance {
@@ -58,7 +58,7 @@ impl Allowance {
         })
     }
 
-    /// The head is read: what follows is a body, or nothing until the answer.
+    /// The head is complete: a body follows, or nothing until the answer.
     pub(crate) fn lift(&self, body: bool) {
         self.left.store(if body { BODY } else { NO_BODY }, Ordering::Relaxed);
         self.answered.store(false, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Allowance {
         }
     }
 
-    /// The answer is complete: what follows is another head.
+    /// The answer is complete: another head follows.
     fn renew(&self) {
         self.left.store(self.limit, Ordering::Relaxed);
         self.until_sent.answered();
@@ -90,13 +90,14 @@ impl Allowance {
         self.large.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection had better end with the answer: it would keep memory that others need soon. Who is told of it loses
-    /// no request that is sent meanwhile.
+    /// Whether the connection should end with the answer, because it would keep memory that others need soon. The
+    /// client is told so, and loses no request sent meanwhile.
     pub(crate) fn is_burden(&self) -> bool {
         self.is_large() && self.heads.are_scarce()
     }
 
-    /// How a connection ends between two requests: by itself, or at once where it would first wait for somebody to read an answer.
+    /// Ends a connection between two requests: by itself, or at once if it would first wait for a client to read an
+    /// answer.
     fn leave(&self) -> io::Result<bool> {
         if self.answered.load(Ordering::Relaxed) {
             let text = "others need the memory of its large heads, and its answers are not read";
@@ -110,7 +111,7 @@ impl Allowance {
     }
 }
 
-/// What is read at once of a head: most have less than 4 KiB. A body that begins in it is copied so far.
+/// Size of a read of a head: most have less than 4 KiB. A body that begins in it is copied up to this size.
 const READ: usize = FREE;
 
 /// A connection that ends when a head is too long, and waits where there is no memory for a large one.
@@ -118,7 +119,7 @@ pub(crate) struct Limited<I> {
     io: I,
     allowance: Arc<Allowance>,
     buffers: Buffers,
-    /// What it may have sealed ahead, as it was told last.
+    /// The current limit of encrypted bytes ahead of the socket.
     sealed: usize,
     /// Whether it may read ahead, as it was told last.
     reads_ahead: bool,
@@ -165,7 +166,8 @@ impl<I: WorksAhead> Limited<I> {
             .map_ok(|may| if may { left } else { 0 })
     }
 
-    /// Whether the memory for a large head is there, or comes. Who holds it already, from before, must have a place for it or end.
+    /// Whether the memory for a large head is available, or will be. A connection that holds memory of an earlier head
+    /// must get a slot for it or end.
     #[cold]
     fn poll_place(&mut self, cx: &mut Context<'_>, read: usize, is_large: bool) -> Poll<io::Result<bool>> {
         let limit = self.allowance.limit;
@@ -323,7 +325,7 @@ mod tests {
             let seats = Seats::new(1, None);
             let seat = seats.take("192.0.2.1".parse().unwrap()).await.unwrap().seat.clone();
             let heads = Heads::new(64 << 10);
-            // Somebody else has all of it.
+            // Another connection has all of it.
             let _others = heads.take(64 << 10).unwrap();
             let allowance = Allowance::new(64 << 10, seat, UntilSent::default(), heads);
             let (near, mut far) = tokio::io::duplex(1 << 20);

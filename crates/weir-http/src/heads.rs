@@ -1,10 +1,11 @@
 //! Memory for large heads: one budget for all connections of a server.
 //!
-//! A connection holds a small head free of charge. For more it takes a place, which is large enough for the longest head. Where
-//! all places are taken it reads on when it has one: what was sent waits in the kernel meanwhile. Who waits has the connection cut
-//! that has held a place longest, so that heads that never end keep nobody out. A place is given back when the head is
-//! complete, or with the connection's buffers: never when somebody was merely told to leave. A connection that has had a large
-//! head keeps its buffer: it takes a place again while it is idle, and where places are few it ends with its answer.
+//! A small head needs no budget. For a larger one the connection takes a slot, which is large enough for the longest
+//! head. Where all slots are taken, the connection stops reading until it gets one; received bytes wait in the kernel
+//! meanwhile. A waiting connection evicts the longest holder, so that endless heads keep no client out. A slot is
+//! returned when the head is complete, or with the connection's buffers, but never just because its holder was told to
+//! leave. A connection that has had a large head keeps its buffer: it takes a slot again while it is idle, and ends
+//! with its answer where slots are scarce.
 
 use std::{
     collections::BTreeMap,
@@ -21,30 +22,31 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// What a connection may hold of a head free of charge: nearly all heads, with a token of 4 KiB for each of two storages.
-/// 4,096 connections so hold 32 MiB, as much again that hyper has reserved for what comes next, and as much again of those that send
-/// a head before the answer to the one before: what is read then is not counted. One byte less than
-/// hyper reserves: whenever a read fills that, it reserves twice as much for each read to come.
+/// Bytes of a head that need no budget: enough for nearly all heads, with a token of 4 KiB for each of two storages.
+///
+/// 4,096 connections so hold 32 MiB. hyper reserves as much again for the following bytes, and as much again for
+/// clients that send a head before the answer to the one before, which is not counted. The limit is one byte less than
+/// hyper reserves: a read that fills the reserve doubles it for all later reads.
 pub(crate) const FREE: usize = (8 << 10) - 1;
 
 /// hyper's buffer doubles as it grows, so that a head may be in one of nearly twice its size.
 const GROWTH: usize = 2;
 
-/// Whoever has a place keeps it for so long, however many want it: what is left of an honest head of 64 KiB takes two round trips,
-/// and few are longer than a quarter of a second.
+/// Shortest time for which a holder keeps its slot, however many wait: the rest of an honest head of 64 KiB takes two
+/// round trips, and few are longer than a quarter of a second.
 const LEAST: Duration = Duration::from_millis(500);
 
-/// How long somebody who was told to leave may take before the next one is told.
+/// Time for an evicted holder to leave before the next one is evicted.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What is counted at once.
+/// Unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
 
 /// All places of a server.
 pub(crate) struct Heads {
     units: u32,
     room: Arc<Semaphore>,
-    /// Held by the one who is served next: whoever comes later does not overtake, and one alone asks others to leave.
+    /// Held by the next waiter: later ones do not overtake, and only one evicts holders.
     turn: tokio::sync::Mutex<()>,
     /// By their numbers: the first has held its place longest.
     holders: Mutex<BTreeMap<u64, Holder>>,
@@ -117,12 +119,12 @@ impl Heads {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody waits, or soon may: more than half is taken.
+    /// Whether a connection waits, or soon may: more than half is taken.
     pub(crate) fn are_scarce(&self) -> bool {
         self.room.available_permits() < self.units as usize / 2 || self.turn.try_lock().is_err()
     }
 
-    /// A place for so many bytes, if there is one at once and nobody waits.
+    /// A slot for so many bytes, if there is one at once and none waits.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Place> {
         let _turn = self.turn.try_lock().ok()?;
         let room = self.room.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
@@ -137,14 +139,14 @@ impl Heads {
         loop {
             match timeout(pause, room.as_mut()).await {
                 Ok(Ok(room)) => return self.place(room),
-                // Nobody closes it.
+                // The semaphore is never closed.
                 Ok(Err(_)) => std::future::pending().await,
                 Err(_) => pause = self.ask_for_one(Instant::now()),
             }
         }
     }
 
-    /// Tells the one to leave that has held its place longest of those who may be told, and gives how long to wait.
+    /// Evicts the holder with the longest time among those that may be evicted, and returns the time to wait.
     fn ask_for_one(&self, now: Instant) -> Duration {
         let holders = self.holders();
         let mut staying = holders
@@ -176,7 +178,7 @@ impl Heads {
         }
     }
 
-    /// For a head of so many bytes; one that is longer than all places together has all of them.
+    /// Units of a head of so many bytes; a head longer than all slots together takes all of them.
     fn units_of(&self, bytes: usize) -> u32 {
         u32::try_from((bytes * GROWTH).div_ceil(UNIT))
             .unwrap_or(u32::MAX)
@@ -225,7 +227,7 @@ mod tests {
         assert!(heads.holders().is_empty());
     }
 
-    /// Where newcomers overtake, or who gives up keeps the turn, one that waits may wait for ever.
+    /// If newcomers overtook, or a waiter that gives up kept the turn, another one could wait for ever.
     #[tokio::test(start_paused = true)]
     async fn who_waits_is_served_in_order() {
         let heads = Heads::new(GROWTH * HEAD);

@@ -1,4 +1,5 @@
-//! What must live until an answer is with the kernel: a body ends when hyper has its last bytes, which may be long before that.
+//! Values that must live until an answer is with the kernel: a body ends when hyper has its last bytes, which may be
+//! long before that.
 
 use std::{
     any::Any,
@@ -53,7 +54,7 @@ impl UntilSent {
             self.0.any.store(!things.current.is_empty(), Ordering::Release);
             std::mem::take(&mut things.complete)
         });
-        // Outside of the lock: whatever their ends set off.
+        // Outside of the lock: dropping them may have side effects.
         drop(gone);
     }
 
@@ -72,8 +73,8 @@ impl fmt::Debug for UntilSent {
 mod tests {
     use super::*;
 
-    /// A place that is given back while its bytes still wait here lets in one more than memory was counted for; one that is
-    /// kept for ever shuts the door.
+    /// A slot that is returned while its bytes still wait here admits more than the counted memory; one that is kept
+    /// for ever blocks the server.
     #[test]
     fn a_thing_goes_when_its_own_answer_has_left() {
         let kept = UntilSent::default();

@@ -1,17 +1,19 @@
 //! Wire: TLS servers and clients for every door, and no policy.
 //!
-//! Each room of the grid speaks HTTP/1.1 over TLS. This room holds what they would otherwise write four times: an accept
-//! loop with limits and a graceful end ([`serve`]), a client with pooled connections whose errors name the phase that
-//! failed ([`Client`]), and bodies of bounded memory ([`body`]).
+//! Each room of the grid speaks HTTP/1.1 over TLS. This room holds the parts that they share: an accept loop with
+//! limits and a graceful end ([`serve`]), a client with pooled connections whose errors name the phase that failed
+//! ([`Client`]), and bodies of bounded memory ([`body`]).
 //!
 //! Invariants:
 //! - Servers' certificates are always verified, names and IP addresses included; there is no switch to turn that off.
-//!   Clients' certificates are asked for on demand ([`server_config_asking`]) and judged by a [`ChainCheck`].
+//!   Clients' certificates are requested on demand ([`server_config_asking`]) and judged by a [`ChainCheck`].
 //! - A request whose host or body two readers could take for different ones reaches no service.
-//! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write of which too little is taken.
+//! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write whose peer reads too
+//!   slowly.
 //! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
 //!
-//! Deliberately absent: authorisation, retries, the meaning of any status. No redirect is followed; [`redirect`] resolves its target.
+//! Deliberately absent: authorisation, retries, the meaning of any status. No redirect is followed; [`redirect`]
+//! resolves its target.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

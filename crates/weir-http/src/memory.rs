@@ -1,4 +1,4 @@
-//! What the process does with memory that it has freed.
+//! Tuning of the memory allocator.
 
 /// Freed memory up to twice this much stays with each of the allocator's arenas, of which busy threads have one each.
 ///
@@ -6,12 +6,12 @@
 /// thread find their memory again.
 const KEPT: usize = 4 << 20;
 
-/// Has the allocator keep memory for the next buffer instead of giving it back to the kernel with each one.
+/// Makes the allocator keep freed memory for the next buffer instead of returning it to the kernel each time.
 ///
-/// glibc gives back what is free at the end of a heap beyond 128 KiB, and maps larger pieces each on its own. Bulk data come in
-/// pieces of up to 512 KiB, so that a quarter of all pages of a gigabyte were mapped and zeroed anew: an eighth of the CPU of a
-/// copy between two endpoints. Both limits grow by themselves when a large mapping is freed (mallopt(3), `M_MMAP_THRESHOLD`),
-/// which this does once. Other allocators do not mind.
+/// glibc returns free memory at the end of a heap beyond 128 KiB, and maps each larger piece separately. Bulk data come
+/// in pieces of up to 512 KiB, so that a quarter of all pages of a gigabyte were mapped and zeroed anew: an eighth of
+/// the CPU of a copy between two endpoints. Both limits grow by themselves when a large mapping is freed (mallopt(3),
+/// `M_MMAP_THRESHOLD`), which this does once. It has no effect on other allocators.
 pub fn keep_freed_memory() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT))));

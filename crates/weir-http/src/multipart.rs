@@ -13,8 +13,8 @@ pub struct Multipart {
 }
 
 impl Multipart {
-    /// These ranges of a file of `size` bytes. The boundary is at most 70 letters and digits, drawn at random: nobody who wrote the file can have
-    /// known it.
+    /// These ranges of a file of `size` bytes. The boundary is at most 70 letters and digits, drawn at random: the
+    /// author of the file cannot have known it.
     pub fn new(parts: Vec<ByteRange>, size: u64, boundary: String) -> Self {
         Self { boundary, size, parts }
     }

@@ -41,8 +41,8 @@ pub fn this_host() -> Vec<Network> {
 /// Headers by which a proxy names the client of a request that it passes on.
 const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
-/// Whether a request comes straight from one of these ranges. One that a proxy has passed on comes from nobody knows where, above all
-/// where the proxy runs on this host.
+/// Whether a request comes directly from one of these ranges. A request forwarded by a proxy has an unknown origin,
+/// above all where the proxy runs on this host.
 pub fn comes_from(ranges: &[Network], peer: IpAddr, headers: &HeaderMap) -> bool {
     let passed_on = FORWARDED.iter().any(|name| headers.contains_key(*name));
     !passed_on && ranges.iter().any(|network| network.contains(peer))
@@ -96,10 +96,10 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-/// Which addresses may be connected to: those of the public network, and those that an operator allows.
+/// The addresses that may be connected to: those of the public network, and those that an operator allows.
 ///
-/// It is asked about the address in use, after resolution, each time that a connection is made: a name that leads elsewhere the
-/// second time, or a redirect, leads nowhere.
+/// The filter is applied to the address in use, after resolution, at each connection: a name that resolves differently
+/// the second time, or a redirect, cannot bypass it.
 #[derive(Debug, Clone, Default)]
 pub struct AddressFilter {
     allowed: Arc<[Network]>,
@@ -115,8 +115,8 @@ impl AddressFilter {
         }
     }
 
-    /// Refuses this host's own addresses too, unless they are allowed: by them strangers would have a service ask itself. Those that come later
-    /// count as well.
+    /// Refuses this host's own addresses too, unless they are allowed: through them untrusted users could make a
+    /// service call itself. Addresses added later count as well.
     #[must_use]
     pub fn refusing_own(self) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl AddressFilter {
         }
     }
 
-    /// What an address is that may not be connected to; `None` if it may.
+    /// The kind of an address that may not be connected to; `None` if it may.
     pub fn refuses(&self, address: IpAddr) -> Option<&'static str> {
         let is_own = |own: &Arc<OwnAddresses>| own.contain(address.to_canonical());
         let own = || self.own.as_ref().is_some_and(is_own).then_some("this host's own");
@@ -161,7 +161,7 @@ impl OwnAddresses {
     }
 }
 
-/// The addresses of this host as they are now, as the kernel lists them; what cannot be read is left out.
+/// The current addresses of this host, as the kernel lists them; unreadable entries are left out.
 fn own_addresses() -> Vec<IpAddr> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let mut own = own_v4(&read("/proc/net/fib_trie"));
@@ -171,7 +171,7 @@ fn own_addresses() -> Vec<IpAddr> {
     own
 }
 
-/// Of the routing table: an address on one line, and what it is on the next.
+/// Reads the routing table: an address on one line, and its type on the next.
 fn own_v4(table: &str) -> Vec<IpAddr> {
     let mut last: Option<IpAddr> = None;
     let mut own = Vec::new();
@@ -192,8 +192,9 @@ fn own_v6(table: &str) -> Vec<IpAddr> {
     numbers.map(|number| Ipv6Addr::from_bits(number).into()).collect()
 }
 
-/// What an address is that strangers must not make us connect to: this host's, its networks', or no host's at all (RFC 6890:
-/// special-purpose registries). `None` for those of the public network. Clouds tell credentials at link-local addresses.
+/// The kind of an address that untrusted users must not make us connect to: this host's, its networks', or no host's at
+/// all (RFC 6890: special-purpose registries). `None` for addresses of the public network. Clouds serve credentials at
+/// link-local addresses.
 pub fn local_kind(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(address) => local_kind_v4(address),
@@ -220,7 +221,7 @@ fn local_kind_v4(address: Ipv4Addr) -> Option<&'static str> {
         _ if address.is_link_local() => Some(LINK_LOCAL),
         // And shared address space (RFC 6598).
         _ if address.is_private() || (first == 100 && second & 0xc0 == 64) => Some(PRIVATE),
-        // "This network", multicast, what is reserved up to the broadcast address, benchmarking (RFC 2544).
+        // "This network", multicast, the reserved range up to the broadcast address, benchmarking (RFC 2544).
         _ if first == 0 || first >= 224 || (first == 198 && second & 0xfe == 18) => Some(SPECIAL),
         // IETF protocol assignments, the documentation's apart: tests and examples have those.
         [192, 0, 0, _] => Some(SPECIAL),
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    /// An operator would not know what to allow, or allow it in vain.
+    /// An operator would not know which address to allow, or allow it in vain.
     #[test]
     fn what_is_refused_has_a_name_and_can_be_allowed() {
         let filter = AddressFilter::allowing(&["10.0.0.0/8".parse().unwrap()]);
@@ -365,7 +366,7 @@ mod tests {
             ..AddressFilter::allowing(&["203.0.113.7".parse().unwrap()])
         };
         assert_eq!(allowing.refuses(address("203.0.113.7")), None);
-        // One that comes while the service runs.
+        // An address added while the service runs.
         assert_eq!(filter.refuses(address("203.0.113.9")), None);
         LATER.store(true, Ordering::Relaxed);
         let begun = Instant::now();
@@ -386,7 +387,7 @@ mod tests {
         assert!(own_v4("garbage").is_empty() && own_v6("").is_empty());
     }
 
-    /// Behind a reverse proxy on the same host, everybody would be this host.
+    /// Behind a reverse proxy on the same host, every client would appear to be this host.
     #[test]
     fn what_a_proxy_passes_on_comes_from_nobody_known() {
         let ranges = this_host();

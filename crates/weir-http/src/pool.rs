@@ -1,8 +1,10 @@
-//! The client's connections: kept for the next request, counted, and given up where others need the descriptor.
+//! The client's connection pool: connections are kept for the next request, counted, and given up where others need the
+//! descriptor.
 //!
-//! A connection belongs to an endpoint and to the identity that was shown there, and is never lent across either. The freshest idle
-//! one is used first, so that the others age and go. With a limit on connections, one more is made only after an idle one
-//! has been closed, whichever endpoint it was for; if none is idle, the request waits as long as it would for a connect.
+//! A connection belongs to an endpoint and to the identity shown there, and is never reused across either. The most
+//! recently used idle one is used first, so that the others age out. With a limit on connections, a new one is made
+//! only after an idle one of any endpoint has been closed; if none is idle, the request waits as long as it would for a
+//! connect.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -37,14 +39,14 @@ pub(crate) struct PoolLimits {
     pub(crate) connections: Option<usize>,
 }
 
-/// Whom a connection leads to, and who is at its near end.
+/// The peer of a connection, and our identity on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// `scheme://host:port`.
     pub(crate) endpoint: String,
-    /// Which TLS configuration, and with it which client certificate, made it.
+    /// The TLS configuration that made it, and with it the client certificate.
     pub(crate) identity: u64,
-    /// Which filter let it through.
+    /// The address filter that allowed it.
     pub(crate) scope: u64,
 }
 
@@ -95,7 +97,7 @@ pub(crate) struct Pool {
     kept: Mutex<Kept>,
 }
 
-/// One that waits, as long as it lives.
+/// A waiting request, for as long as this lives.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -200,7 +202,7 @@ impl Pool {
             endpoint: key.endpoint.clone(),
             source: Box::new(error),
         })?;
-        // How it ends is told to whoever waits for an answer on it.
+        // A waiting request learns of its end.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Connection { sender, peer })
     }
@@ -211,7 +213,7 @@ impl Pool {
         if let Ok(place) = places.clone().try_acquire_owned() {
             return Ok(Some(place));
         }
-        // Said before the oldest is given up: whatever is kept after that sees it.
+        // Registered before the oldest is given up: connections that become idle after that see it.
         let _waiting = Waiting::begin(&self.waiting);
         self.give_up_oldest();
         let limit = self.connector.connect_timeout;
@@ -242,7 +244,7 @@ impl Pool {
 
     fn keep(self: &Arc<Self>, key: Key, connection: Connection) {
         let mut kept = self.kept();
-        // Whoever waits for a place needs this one more than a later request.
+        // A waiting request needs this one more than a later one.
         if self.waiting.load(Ordering::SeqCst) > 0 || self.limits.idle_per_host == 0 {
             return;
         }
@@ -298,7 +300,7 @@ impl Pool {
         }
     }
 
-    /// Closes what was idle for too long. Whether anything is left.
+    /// Closes connections that were idle for too long. Returns whether any is left.
     fn close_aged(&self) -> bool {
         let mut kept = self.kept();
         let limit = self.limits.idle_timeout;
@@ -316,8 +318,8 @@ impl Pool {
     }
 }
 
-/// A copy of a request that may be made twice: a safe one (RFC 9110, 9.2.1) without a body. A repeated DELETE could be answered
-/// 404 for what the first one removed: whether that is success is for the caller to say.
+/// A copy of a request that may be repeated: a safe one (RFC 9110, 9.2.1) without a body. A repeated DELETE could be
+/// answered 404 for an object that the first one removed: whether that is success is for the caller to decide.
 fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
     let is_safe = matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS" | "PROPFIND");
     if !is_safe || !request.body().is_end_stream() {

@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(ProcessorTime::parse("intr 1"), None);
     }
 
-    /// A thread's own time alone would leave out those that do the work.
+    /// The time of one thread alone would leave out the working threads.
     #[test]
     fn the_time_of_all_threads_counts() {
         let before = own_processor_time();

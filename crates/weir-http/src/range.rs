@@ -21,7 +21,7 @@ impl ByteRange {
     }
 }
 
-/// What a `Range` header asks of a file.
+/// The request of a `Range` header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requested {
     /// The whole file: no range, a unit other than bytes, or a malformed header (all may be answered by 200).
@@ -35,10 +35,10 @@ pub enum Requested {
     Unsatisfiable,
 }
 
-/// Reads a `Range` header against a file of `size` bytes.
+/// Parses a `Range` header for a file of `size` bytes.
 ///
-/// How many ranges a set may have is bounded by the length of a request's head alone: a vector read of a thousand ranges is what analysis asks for, and any
-/// other answer than these parts is of no use to it. Ranges that begin beyond the end are left out, unless all of them do.
+/// Only the length of a request's head limits the number of ranges: analysis programs send vector reads of a thousand
+/// ranges, and need exactly these parts. Ranges that begin beyond the end are left out, unless all of them do.
 pub fn parse(header: &str, size: u64) -> Requested {
     let Some((unit, set)) = header.split_once('=') else {
         return Requested::Whole;

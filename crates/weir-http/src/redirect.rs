@@ -7,7 +7,7 @@ pub fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Returns where the answer with these headers leads; `None` if it does not say, or says what is no URL of HTTP.
+/// Returns the target of a redirect with these headers; `None` if it is absent, or no URL of HTTP.
 pub fn target(from: &Uri, headers: &HeaderMap) -> Option<Uri> {
     resolve(from, headers.get(header::LOCATION)?.to_str().ok()?)
 }
@@ -16,7 +16,7 @@ pub fn target(from: &Uri, headers: &HeaderMap) -> Option<Uri> {
 /// `davs` become `http` and `https`. A reference with a user name leads nowhere.
 pub fn resolve(from: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next()?.trim_matches([' ', '\t']);
-    // A line break at its beginning would hide the `//` of another host from whoever looks at the text.
+    // A line break at its beginning would hide the `//` of another host from a textual check.
     if location.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return None;
     }
@@ -71,7 +71,7 @@ fn origin(uri: &Uri) -> (Option<&str>, Option<String>, Option<u16>) {
     (uri.scheme_str(), host, uri.port_u16().or(usual))
 }
 
-/// Whether a redirect leads out of TLS, so that what was encrypted would be in the clear.
+/// Whether a redirect leads out of TLS, so that encrypted data would be sent in the clear.
 pub fn leaves_tls(from: &Uri, to: &Uri) -> bool {
     from.scheme_str() == Some("https") && to.scheme_str() != Some("https")
 }

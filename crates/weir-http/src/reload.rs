@@ -1,8 +1,8 @@
-//! What may be exchanged while a service runs.
+//! Values that may be exchanged while a service runs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A value that many read and one exchanges now and then. Clones share it; who has read it keeps what they read.
+/// A shared value that is exchanged now and then. Clones share it; a reader keeps the value that it has read.
 #[derive(Debug)]
 pub struct Reloadable<T: ?Sized>(Arc<RwLock<Arc<T>>>);
 
@@ -24,7 +24,7 @@ impl<T: ?Sized> Reloadable<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Exchanges it for everybody who reads it from now on.
+    /// Exchanges the value for all later readers.
     pub fn set(&self, value: Arc<T>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
     }

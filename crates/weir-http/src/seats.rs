@@ -1,7 +1,7 @@
-//! Who may be connected at once.
+//! Limits on concurrent connections.
 //!
-//! A full server closes the connection that has been idle longest for the newcomer, so that idle clients do not shut the door;
-//! only if all are at work does the newcomer wait. A client's own share bounds what one address can take from the others.
+//! A full server closes the connection that has been idle longest for a new one, so that idle clients do not block it;
+//! only if all are at work does the new one wait. A limit per client bounds the share of one address.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ const LEAST_IDLE: Duration = Duration::from_millis(200);
 /// How long a newcomer waits for a seat before one more idle connection is given up.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How many are connected, and what came of those for whom there was no seat.
+/// Number of connections, and counters of those that found no free slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Occupancy {
     /// Connections that are open now, those in a TLS handshake included.
@@ -93,7 +93,7 @@ impl Seat {
             idle_since: AtomicU64::new(0),
             leave: CancellationToken::new(),
         };
-        // Who has not asked for anything yet is idle too, or slow clients would hold all seats.
+        // A connection without a request yet is idle too, or slow clients would hold all slots.
         seat.rest();
         Arc::new(seat)
     }
@@ -113,7 +113,7 @@ impl Seat {
         self.idle_since.load(Ordering::Relaxed) != 0
     }
 
-    /// Ends when the seat is wanted for somebody else.
+    /// Ends when the slot is wanted for another connection.
     pub(crate) async fn wanted(&self) {
         self.leave.cancelled().await;
     }
@@ -146,7 +146,7 @@ impl Taken {
         }
     }
 
-    /// Asks the one that has been idle longest to leave, of one client or of all. Whether there was any.
+    /// Asks the connection that has been idle longest to leave, of one client or of all. Returns whether there was one.
     fn give_up(&mut self, of: Option<IpAddr>, before: u64) -> bool {
         let idle = self.seats.values().filter(|seat| {
             let since = seat.idle_since.load(Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Taken {
         true
     }
 
-    /// The seats that a client keeps: those that were asked to leave go in a moment, unless they are at work again.
+    /// The slots that a client keeps: connections that were asked to leave end soon, unless they are at work again.
     fn kept_by(&self, client: IpAddr) -> usize {
         let kept = |seat: &&Arc<Seat>| seat.client == client && !(seat.leave.is_cancelled() && seat.is_idle());
         self.seats.values().filter(kept).count()
@@ -196,7 +196,7 @@ impl Seats {
         }
     }
 
-    /// Other numbers, for whoever comes from now on; nobody loses a seat.
+    /// Changes the limits for later connections; existing ones stay.
     pub(crate) fn adjust(&self, most: usize, per_client: Option<usize>) {
         self.most.store(most, Ordering::Relaxed);
         self.per_client
@@ -247,7 +247,7 @@ impl Seats {
         })
     }
 
-    /// Who is idle since before this is idle for long enough.
+    /// The longest allowed idle mark: a connection idle since before it may be closed.
     fn long_idle(&self) -> u64 {
         let since = self.start.elapsed().saturating_sub(LEAST_IDLE);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -258,7 +258,7 @@ impl Seats {
     }
 }
 
-/// Whom an address belongs to: an IPv6 host has a network of 2^64 addresses to come from.
+/// The client of an address: an IPv6 host has a network of 2^64 addresses.
 fn client(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),

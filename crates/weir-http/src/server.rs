@@ -43,11 +43,11 @@ use crate::{
     tcp::Tcp,
 };
 
-/// What a server puts up with.
+/// Limits of a server.
 #[derive(Debug, Clone)]
 pub struct ServerLimits {
-    /// Open connections. Beyond them the one that has been idle longest is closed for each new one; if none is idle, new ones
-    /// wait in the kernel's backlog. Default 4096.
+    /// Open connections. Beyond them the one that has been idle longest is closed for each new one; if none is idle,
+    /// new ones wait in the kernel's backlog. Default 4096.
     pub connections: usize,
     /// Open connections of one client: an IPv4 address, or an IPv6 network of 64 bits. Beyond them its own idle ones are
     /// closed; if it has none, the new one is refused: by `429` where it is plain, by closing it where it is not. `None`, the
@@ -59,16 +59,16 @@ pub struct ServerLimits {
     pub head_timeout: Duration,
     /// Limit for a write of which nothing is taken: a client that stops reading. Default 60 s.
     pub write_timeout: Duration,
-    /// What a client must take of an answer while it is waited for. Default: anything.
+    /// Slowest pace at which a client may read an answer. Default: none.
     pub pace: Option<Pace>,
     /// Header lines of a request. Default 100, as hyper has it.
     pub headers: usize,
     /// The longest head of a request; beyond it the connection is closed. Default 64 KiB: several
     /// tokens of 8 KiB. Anybody can make a connection take so much.
     pub head: usize,
-    /// Memory for the heads of all connections that are longer than 8 KiB and not complete; each takes twice the longest.
-    /// Where none is left they are read on one after the other, and whoever has held some for longest is cut for the next.
-    /// Default 32 MiB. Counts from the start, and is not adjusted.
+    /// Memory for incomplete heads of more than 8 KiB, of all connections; each takes twice the longest. When none is
+    /// left, waiting connections are served one after the other, and each evicts the longest holder. Default 32 MiB.
+    /// Set at the start, and not changed by a reload.
     pub heads: usize,
     /// Read buffer of a connection. Default 512 KiB; grown only as bodies need it.
     pub buffer: usize,
@@ -97,10 +97,10 @@ impl Default for ServerLimits {
     }
 }
 
-/// How long a connection whose seat is wanted may take to end a request's head.
+/// Time for a connection to complete a request's head when its slot is wanted.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// What a client beyond its share is told (RFC 6585 section 4).
+/// The answer to a client beyond its share (RFC 6585 section 4).
 const REFUSAL: &[u8] =
     b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
@@ -113,7 +113,7 @@ pub struct ConnectionInfo {
     pub local: SocketAddr,
     /// Whether the connection is encrypted.
     pub tls: bool,
-    /// What TCP knows of the connection.
+    /// The TCP figures of the connection.
     pub socket: SocketWatch,
     /// How much of a body it may hold.
     pub buffers: Buffers,
@@ -121,13 +121,12 @@ pub struct ConnectionInfo {
     pub cut_short: CutShort,
     /// Keeps things until the answer is with the kernel.
     pub until_sent: UntilSent,
-    /// Whether it holds the memory of a large head, of this request or one before, which nobody counts any more: who has no use for
-    /// the request had better not keep the connection waiting.
+    /// True while the connection holds an uncounted large head; refusing handlers should close it.
     pub holds_large_head: bool,
 }
 
-/// Whether a server speaks TLS, and with which configuration: none, a fixed one, or one that may be exchanged while it runs.
-/// Connections keep the one they began with.
+/// The TLS configuration of a server: none, a fixed one, or one that may be exchanged while it runs. Connections keep
+/// the one they began with.
 #[derive(Debug, Clone, Default)]
 pub struct ServerTls(Option<Reloadable<rustls::ServerConfig>>);
 
@@ -179,7 +178,7 @@ pub fn bind_with(address: SocketAddr, settings: &SocketSettings) -> io::Result<T
 /// A server that accepts until it is told to stop. Dropping it stops it without grace.
 pub struct RunningServer {
     address: SocketAddr,
-    /// The listening socket, to be told other settings; nobody may connect to it once this stops.
+    /// The listening socket, for later settings; nothing can connect to it once this stops.
     socket: Option<OwnedFd>,
     seats: Arc<Seats>,
     heads: Arc<Heads>,
@@ -201,13 +200,13 @@ impl RunningServer {
         occupancy(&self.seats, &self.heads)
     }
 
-    /// What tells how many are connected, for as long as anybody asks.
+    /// A reader of the number of connections.
     pub fn watch_occupancy(&self) -> impl Fn() -> Occupancy + Send + Sync + 'static {
         let (seats, heads) = (self.seats.clone(), self.heads.clone());
         move || occupancy(&seats, &heads)
     }
 
-    /// What TCP does on its connections, for as long as anybody asks.
+    /// The TCP totals of its connections.
     pub fn ledger(&self) -> TcpLedger {
         self.ledger.clone()
     }
@@ -218,15 +217,15 @@ impl RunningServer {
         self.limits.set(Arc::new(limits));
     }
 
-    /// Tells the kernel how to run the connections that are accepted from now on. What the settings leave out stays as it was.
+    /// Applies settings to connections accepted from now on. Settings that are left out keep their values.
     ///
     /// # Errors
-    /// If it refuses a setting; those before it are in force.
+    /// If the kernel refuses a setting; those before it are in force.
     pub fn tune(&self, settings: &SocketSettings) -> io::Result<()> {
         self.socket.as_ref().map_or(Ok(()), |socket| settings.apply(socket))
     }
 
-    /// Stops accepting, lets requests in hand end within the grace, then cuts what is left.
+    /// Stops accepting, lets requests in hand end within the grace, then cuts the rest.
     pub async fn shutdown(mut self) {
         self.socket = None;
         self.stop.cancel();
@@ -315,7 +314,7 @@ struct Door<S> {
     tracker: TaskTracker,
 }
 
-/// What only some connections have for their requests.
+/// Optional properties of a connection for its requests.
 #[derive(Default)]
 struct Beside {
     certificates: Option<PeerCertificates>,
@@ -337,7 +336,7 @@ where
             };
             match accepted {
                 Ok((tcp, peer)) => {
-                    // Whoever comes meanwhile waits in the kernel's backlog.
+                    // New clients wait in the kernel's backlog meanwhile.
                     let seated = tokio::select! {
                         biased;
                         seated = self.seats.take(peer.ip()) => seated,
@@ -355,8 +354,8 @@ where
         self.accept_rest(listener);
     }
 
-    /// The kernel has told clients in the backlog that they are connected: closing the socket would reset them, with the requests that they
-    /// have sent already. Those for whom there is room are served one more request each.
+    /// Serves the clients in the backlog. The kernel has told them that they are connected: closing the socket would
+    /// reset them, with the requests that they have sent already. Those with room are served one more request each.
     fn accept_rest(self, listener: TcpListener) {
         // Past the runtime, which may not have been told of the newest yet.
         let Ok(listener) = listener.into_std() else { return };
@@ -502,8 +501,8 @@ where
         let outcome = tokio::select! {
             outcome = connection.as_mut() => outcome,
             () = self.stop.cancelled() => {
-                // A request that is on its way to an idle connection would meet its end: answers say `close` from now on, and only who
-                // says nothing is cut off.
+                // A request on its way to an idle connection would meet its end: answers say `close` from now on, and
+                // only silent clients are cut off.
                 if let Ok(outcome) = timeout(limits.linger, connection.as_mut()).await {
                     outcome
                 } else {

@@ -1,4 +1,4 @@
-//! Servers' certificates in the TLS handshake: verified as always, and then judged by somebody else too.
+//! Servers' certificates in the TLS handshake: verified as usual, and then judged by a [`ChainCheck`] too.
 
 use std::sync::Arc;
 

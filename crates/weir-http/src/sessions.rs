@@ -1,4 +1,4 @@
-//! TLS sessions that a client takes up again. Whoever takes one up shows no certificates: how long that goes well has a bound.
+//! TLS sessions that a client resumes. A resumed session shows no certificates, so its age is limited.
 
 use std::{
     collections::HashMap,
@@ -105,8 +105,8 @@ impl ClientSessionStore for Sessions {
 mod tests {
     use super::*;
 
-    /// Each connection by a session brings the next session: a server whose certificate has ended would be believed for as long
-    /// as it is asked often enough.
+    /// Each resumed connection brings the next session: a server whose certificate has ended would stay trusted for as
+    /// long as it is called often enough.
     #[test]
     fn sessions_that_come_of_sessions_make_no_server_younger() {
         let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));

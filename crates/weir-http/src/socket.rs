@@ -1,4 +1,4 @@
-//! What the kernel is told of a connection, and what it tells of one.
+//! Socket options of a connection, and its TCP figures.
 
 mod kernel;
 mod ledger;
@@ -19,8 +19,8 @@ pub use ledger::{TcpLedger, TcpTotals};
 /// How the kernel is to run connections. All `None`, the default, leaves everything to the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SocketSettings {
-    /// Congestion control by the kernel's name, such as `bbr` or `cubic`. Who is not root may use those that
-    /// `net.ipv4.tcp_allowed_congestion_control` names.
+    /// Congestion control by the kernel's name, such as `bbr` or `cubic`. Without root, only those in
+    /// `net.ipv4.tcp_allowed_congestion_control` may be used.
     pub congestion: Option<String>,
     /// The highest rate of each connection, bytes per second, headers included (`SO_MAX_PACING_RATE`). Packets leave evenly
     /// spaced instead of in bursts that shallow buffers drop.
@@ -38,11 +38,11 @@ impl SocketSettings {
         *self == Self::default()
     }
 
-    /// Tells a socket, before it listens or connects: buffers bound the scale of the window, which is agreed on with the first
-    /// packets. What a listening socket was told holds for the connections that it accepts.
+    /// Applies the settings to a socket, before it listens or connects: buffers bound the scale of the window, which is
+    /// negotiated with the first packets. Settings of a listening socket apply to the connections that it accepts.
     ///
     /// # Errors
-    /// Names the setting that the kernel refused, and what would make it take it.
+    /// Names the setting that the kernel refused, and the remedy.
     pub(crate) fn apply(&self, socket: impl AsFd) -> io::Result<()> {
         let socket = socket.as_fd();
         if let Some(name) = &self.congestion {
@@ -63,10 +63,10 @@ impl SocketSettings {
         Ok(())
     }
 
-    /// Tries the settings on a socket that nobody uses, so that a service can refuse them when it starts.
+    /// Tries the settings on an unused socket, so that a service can refuse them when it starts.
     ///
     /// # Errors
-    /// If the kernel does not take one of them; the error names it.
+    /// If the kernel refuses one of them; the error names it.
     pub fn check(&self) -> io::Result<()> {
         self.apply(socket2::Socket::new(
             socket2::Domain::IPV4,
@@ -95,7 +95,8 @@ fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("the kernel refused {what}: {error}"))
 }
 
-/// What TCP knows of a connection at one moment (`struct tcp_info`, `linux/tcp.h`). What an older kernel does not tell is zero.
+/// TCP figures of a connection at one moment (`struct tcp_info`, `linux/tcp.h`). A figure that an older kernel lacks is
+/// zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TcpFigures {
     /// The congestion control in use.
@@ -104,7 +105,7 @@ pub struct TcpFigures {
     pub round_trip: Duration,
     /// The shortest round trip seen; zero if none was measured.
     pub least_round_trip: Duration,
-    /// Congestion window in bytes: what may be under way.
+    /// Congestion window in bytes: the most bytes in flight.
     pub window: u64,
     /// The window that the other side offers, bytes.
     pub peer_window: u64,
@@ -183,7 +184,7 @@ impl SocketWatch {
         Self(stream.watch())
     }
 
-    /// What TCP knows of the connection now; `None` once it is closed, and where the kernel does not say.
+    /// The current TCP figures; `None` once it is closed, and where the kernel does not provide them.
     pub fn figures(&self) -> Option<TcpFigures> {
         self.0.with(|socket| TcpFigures::of(socket).ok()).flatten()
     }

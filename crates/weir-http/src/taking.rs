@@ -1,4 +1,4 @@
-//! Whether the other side takes what is written to it. The time is an argument: nothing here waits.
+//! Detection of peers that read too slowly. The time is an argument: nothing here waits.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +26,7 @@ pub struct Pace {
 pub struct CutShort(Arc<OnceLock<String>>);
 
 impl CutShort {
-    /// What its other side did, as a sentence without an end; `None`: it was not cut for that.
+    /// The behaviour of the other side, as a sentence without an end; `None`: it was not cut for that.
     pub fn why(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
@@ -41,7 +41,7 @@ impl CutShort {
 pub(crate) enum Slow {
     /// It took nothing for so long.
     Nothing(Duration),
-    /// It took so little of what it should take.
+    /// It read less than the required pace.
     Little(u64, Pace),
 }
 
@@ -61,12 +61,13 @@ impl fmt::Display for Slow {
 
 /// Watches writes that wait for the other side.
 ///
-/// Only time in which a write waits counts, so that it never pays for our own slowness; and what counts is what the other side's TCP
-/// has acknowledged: a socket takes the next bytes only when a third of its buffer is free, which may be megabytes.
+/// Only the time in which a write waits counts, so that a peer never pays for our own slowness. The measure is the
+/// number of bytes that the other side's TCP has acknowledged: a socket takes the next bytes only when a third of its
+/// buffer is free, which may be megabytes.
 pub(crate) struct Taking {
     limit: Option<Duration>,
     pace: Option<Pace>,
-    /// How long writes waited in all, up to the last one that went through.
+    /// Total waiting time of writes, up to the last one that went through.
     waited: Duration,
     /// Since when one waits.
     since: Option<Instant>,
@@ -102,11 +103,11 @@ impl Taking {
         }
     }
 
-    /// A write waits. `taken` tells what the other side has acknowledged so far, and is asked now and then. Gives when to look
-    /// again.
+    /// A write waits. `taken` returns the bytes acknowledged so far, and is called now and then. Returns the time of
+    /// the next check.
     ///
     /// # Errors
-    /// It takes too little.
+    /// The peer reads too slowly.
     pub(crate) fn waits(&mut self, now: Instant, taken: impl FnOnce() -> u64) -> Result<Instant, Slow> {
         if self.since.is_none() {
             self.progress = now;
@@ -184,7 +185,8 @@ mod tests {
         })
     }
 
-    /// A client that takes little holds its place for good; one that keeps the pace must not be cut, however it is served.
+    /// A client that reads too slowly holds its slot for good; one that keeps the pace must not be cut, however it is
+    /// served.
     #[test]
     fn who_takes_too_little_is_found_and_who_keeps_the_pace_is_not() {
         let start = Instant::now();

@@ -29,7 +29,7 @@ pub(crate) struct Tcp {
     /// Parts of files that are to be sent in place of bytes.
     direct: Option<Direct>,
     buffers: Buffers,
-    /// What is asked of the other side.
+    /// The pace required of the other side.
     taking: Option<Box<Taking>>,
     cut_short: CutShort,
     /// Armed for the next look, not for each wait: a sender waits thousands of times a second.
@@ -74,7 +74,7 @@ impl Tcp {
         self.buffers.clone()
     }
 
-    /// The same, where somebody else sees to it from now on: what is read here is no body yet.
+    /// The buffers, for a layer that manages them from now on: bytes read here are no body yet.
     pub(crate) fn hand_over_buffers(&mut self) -> Buffers {
         std::mem::take(&mut self.buffers)
     }
@@ -84,7 +84,7 @@ impl Tcp {
         self.direct.get_or_insert_default().clone()
     }
 
-    /// Sends what is owed first as soon as the socket takes some of it.
+    /// Sends the first recorded part of a file as soon as the socket takes some of it.
     fn poll_send_file(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let socket = self.stream.socket();
         let Some(direct) = &self.direct else {

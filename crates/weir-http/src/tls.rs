@@ -54,7 +54,7 @@ impl Identity {
     }
 }
 
-/// Where trusted certificate authorities are found. Empty means that nobody is trusted.
+/// The places of trusted certificate authorities. Empty means that no peer is trusted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustRoots {
     /// PEM files, each with one or more certificates.
@@ -137,9 +137,10 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Records that rustls has made and the socket has not taken yet, at most. Its own limit of 64 KiB cuts a block into several
-/// writes, which costs 5 to 15 % of the CPU of a sender and a receiver together; beyond this size nothing more is saved.
-/// A connection that is idle, or whose peer keeps up, holds none of it; with slow peers its own bound ([`crate::Buffers`]) may be lower.
+/// Largest amount of encrypted records that the socket has not taken yet. The default limit of rustls, 64 KiB, cuts a
+/// block into several writes, which costs 5 to 15 % of the CPU of a sender and a receiver together; beyond this size
+/// nothing more is saved. An idle connection, or one whose peer keeps up, holds none of it; with slow peers its own
+/// limit ([`crate::Buffers`]) may be lower.
 pub(crate) const SEALED_AHEAD: usize = 256 << 10;
 
 /// A server configuration for one identity, without client certificates.
@@ -147,8 +148,8 @@ pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError>
     make_server_config(identity, None)
 }
 
-/// A server configuration that also asks clients for a certificate and takes those who have none. What is shown is judged
-/// by `check`, and found as [`crate::PeerCertificates`] on every request.
+/// A server configuration that requests a client certificate and accepts clients without one. `check` judges a
+/// certificate, which is then found as [`crate::PeerCertificates`] on every request.
 pub fn server_config_asking(identity: &Identity, check: Arc<dyn ChainCheck>) -> Result<Arc<ServerConfig>, TlsError> {
     let algorithms = provider().signature_verification_algorithms;
     make_server_config(identity, Some(Arc::new(Verifier { check, algorithms })))
@@ -238,8 +239,9 @@ pub(crate) fn showing(config: &ClientConfig, identity: &Identity) -> Result<Arc<
     Ok(Arc::new(config))
 }
 
-/// The same configuration for a client that has the server's chain judged by `check` too, once it was verified as always.
-/// Sessions are not resumed across the two, or nobody would be asked. Where nobody is trusted there is nothing to judge.
+/// The same configuration for a client that has `check` judge the server's chain too, after the usual verification.
+/// Sessions are not resumed across the two, or the check would be skipped. Without trusted authorities there is nothing
+/// to judge.
 pub(crate) fn judging(
     config: &ClientConfig,
     roots: Arc<RootCertStore>,

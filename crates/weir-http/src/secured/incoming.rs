@@ -15,19 +15,19 @@ use super::{
 };
 use crate::tcp::Tcp;
 
-/// What is read at once while bulk data comes. One read of 128 KiB instead of 32 saves 31 system calls, some 8 µs. Beyond this size
-/// nothing more is saved, and the cache is left.
+/// Size of a read while bulk data arrive. One read of 128 KiB instead of 32 saves 31 system calls, some 8 µs. Beyond
+/// this size nothing more is saved, and the data no longer fit in the cache.
 pub(super) const AHEAD: usize = 128 << 10;
 
-/// What is read at once else. A read that fills this much says that more waits in the socket; what is smaller is answered as it
-/// comes, so that a connection on which little comes has no buffer.
+/// Size of other reads. A read that fills this much shows that more waits in the socket; less is answered as it comes,
+/// so that a connection with little traffic has no buffer.
 const FEW: usize = 4 << 10;
 
-/// What is asked for at most where the head of a request is waited for.
+/// Largest read while the head of a request is expected.
 const HEAD: usize = 8 << 10;
 
-/// What is not opened at most. rustls keeps a message until it is whole, up to 64 KiB; records of a few bytes each around it would
-/// take any amount.
+/// Most bytes before decryption. rustls keeps a message until it is complete, up to 64 KiB; records of a few bytes each
+/// around it would take any amount.
 const MOST: usize = (64 << 10) + AHEAD + WHOLE;
 
 pub(super) struct Incoming {
@@ -54,7 +54,7 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// What came and is not opened.
+    /// The received bytes that are not decrypted.
     pub(super) fn unopened(&mut self) -> &mut [u8] {
         &mut self.memory[self.unopened.clone()]
     }
@@ -77,7 +77,7 @@ impl Incoming {
         self.unopened.start += bytes;
     }
 
-    /// Memory, what of it is not opened, and where the plaintext is that was found.
+    /// The memory, its undecrypted part, and the place of the found plaintext.
     pub(super) fn parts(&mut self) -> (&mut [u8], &mut Range<usize>) {
         (&mut self.memory, &mut self.unopened)
     }
@@ -87,7 +87,7 @@ impl Incoming {
         self.plain = plain;
     }
 
-    /// Whether more than a record may be read at once from now on. What came stays.
+    /// Allows reads of more than a record from now on, or not. Received bytes stay.
     pub(super) fn read_ahead(&mut self, may: bool) {
         self.reads_ahead = may;
         if !may && self.memory.len() > WHOLE {
@@ -163,7 +163,7 @@ impl Incoming {
         Poll::Ready(Ok(read > 0))
     }
 
-    /// Room behind what is not opened: for the rest of a record at least, where its length is known.
+    /// Makes room behind the undecrypted bytes: for the rest of a record at least, where its length is known.
     fn make_room(&mut self, bound: usize) {
         let here = self.unopened.len();
         let first = length(&self.memory[self.unopened.clone()]).ok().flatten();

@@ -1,4 +1,4 @@
-//! A TLS 1.3 connection whose handshake is over: records with keys of our own, and the few messages that still come.
+//! A TLS 1.3 connection after its handshake: records with keys of our own, and the few later messages.
 
 use std::ops::Range;
 
@@ -28,9 +28,9 @@ pub(super) const EMPTY: u8 = 32;
 /// A ticket has at most some 64 KiB, and as many of extensions (section 4.6.1).
 const MESSAGE: usize = 4 + (1 << 17);
 
-/// What came.
+/// A received item.
 pub(super) enum Came {
-    /// Plaintext, at this place of what was given.
+    /// Plaintext, at this place of the given bytes.
     Data(Range<usize>),
     /// The other side has nothing more to say.
     End,
@@ -42,7 +42,7 @@ pub(super) struct Keyed<S: Side> {
     kernel: KernelConnection<S::Data>,
     opener: Key,
     sealer: Key,
-    /// The beginning of a message whose end has not come.
+    /// The beginning of an incomplete message.
     message: Vec<u8>,
     /// The other side wants a new key of ours.
     owes_update: bool,
@@ -120,7 +120,7 @@ impl<S: Side> Keyed<S> {
             } else if taken == messages.len() {
                 self.update(body)?;
             } else {
-                // What follows in the same record would be under the old key (section 5.1).
+                // Bytes behind it in the same record would be under the old key (section 5.1).
                 return Err(unexpected("a message behind a new key"));
             }
         }
@@ -170,7 +170,7 @@ impl<S: Side> Keyed<S> {
         Ok(())
     }
 
-    /// Appends an alert; that of the end is a warning, all others are fatal.
+    /// Appends an alert; `close_notify` is a warning, all others are fatal.
     pub(super) fn alert(&mut self, alert: AlertDescription, into: &mut Outgoing) -> Result<(), Error> {
         let level = if alert == AlertDescription::CloseNotify { 1 } else { 2 };
         self.sealer.seal_message(ALERT, &[level, alert.into()], into)
@@ -193,7 +193,7 @@ impl<S: Side> Keyed<S> {
     }
 }
 
-/// Whether an alert ends what the other side says; an error if it says that something is wrong.
+/// Whether an alert ends the other side's data; an error if it reports one.
 fn alert(bytes: &[u8]) -> Result<bool, Fault> {
     let [_, description] = *bytes else {
         return Err(Fault::new(AlertDescription::DecodeError, "an alert that is none"));

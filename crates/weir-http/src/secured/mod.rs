@@ -1,8 +1,8 @@
-//! TLS over TCP: rustls shakes hands; the records of TLS 1.3 are opened and sealed here, where they lie.
+//! TLS over TCP: rustls does the handshake; records of TLS 1.3 are encrypted and decrypted here, in place.
 //!
-//! rustls copies each record three times on its way in and allocates for it on both ways; that was a sixth of what a third-party
-//! copy between two endpoints took of the processor. It hands out its keys for such uses (`rustls::kernel`) and goes on to
-//! derive new ones and to take session tickets. TLS 1.2, and what comes before keys are agreed on, stays with it.
+//! rustls copies each record three times on its way in and allocates for it in both directions, which was a sixth of
+//! the CPU of a third-party copy between two endpoints. It hands out its keys for such uses (`rustls::kernel`), and
+//! continues to derive new ones and to take session tickets. TLS 1.2, and the handshake, stay with it.
 
 mod incoming;
 mod keyed;
@@ -50,7 +50,7 @@ pub(crate) struct Secured<S: Side> {
     tcp: Tcp,
     records: Records<S>,
     incoming: Incoming,
-    /// What rustls opened, and nobody has read.
+    /// Plaintext from rustls that has not been read.
     plain: BytesMut,
     outgoing: Outgoing,
     buffers: Buffers,
@@ -60,7 +60,7 @@ pub(crate) struct Secured<S: Side> {
     end: End,
 }
 
-/// Who makes records.
+/// The maker of records.
 enum Records<S: Side> {
     Shaking(Box<Shaking<S>>),
     Keyed(Box<Keyed<S>>),
@@ -77,10 +77,10 @@ struct End {
 }
 
 impl Secured<ServerSide> {
-    /// Shakes hands with a client.
+    /// Accepts a client's handshake.
     ///
     /// # Errors
-    /// Of kind `InvalidData`, with a [`rustls::Error`], if that is what it fails for.
+    /// Of kind `InvalidData`, with a [`rustls::Error`], for errors of TLS.
     pub(crate) async fn accept(tcp: Tcp, config: Arc<rustls::ServerConfig>) -> io::Result<Self> {
         let gives_keys = config.enable_secret_extraction;
         Self::shake(
@@ -142,12 +142,12 @@ impl<S: Side> Secured<S> {
         })
     }
 
-    /// What the other side showed.
+    /// The certificates of the other side.
     pub(crate) fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.certificates.as_deref()
     }
 
-    /// Opens what is there; whether there is plaintext, or never will be.
+    /// Decrypts the received bytes; returns whether there is plaintext, or never will be.
     fn open(&mut self) -> io::Result<bool> {
         let Self {
             records,
@@ -186,7 +186,8 @@ impl<S: Side> Secured<S> {
         Err(invalid(fault.error))
     }
 
-    /// Tells the other side what is wrong; rustls has done so already. What cannot even be sealed is not told.
+    /// Sends an alert to the other side; rustls has done so already. An alert that cannot even be encrypted is not
+    /// sent.
     fn alert(&mut self, alert: Option<AlertDescription>) {
         if let (Records::Keyed(keyed), Some(alert)) = (&mut self.records, alert) {
             let _ = keyed.alert(alert, &mut self.outgoing);
@@ -205,7 +206,7 @@ impl<S: Side> Secured<S> {
         length > 0
     }
 
-    /// Seals of `pieces` what may be sealed ahead; how many bytes that was.
+    /// Encrypts as much of `pieces` as the write-ahead allows; returns the number of bytes.
     fn seal(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         // Whole records, if there are so many bytes.
@@ -299,11 +300,11 @@ impl<S: Side> AsyncRead for Secured<S> {
                 return Poll::Ready(Ok(()));
             }
             let there = match this.open() {
-                // What came before is handed out first.
+                // Earlier plaintext is handed out first.
                 Err(_) if left < asked => return Poll::Ready(Ok(())),
                 Err(_) if !this.plain.is_empty() => continue,
                 Err(error) => {
-                    // What is wrong is worth telling the other side, and not worth waiting for.
+                    // The alert is worth sending, and not worth waiting for.
                     let _ = this.outgoing.poll_send(cx, &mut this.tcp, 0);
                     return Poll::Ready(Err(error));
                 }
@@ -340,11 +341,11 @@ impl<S: Side> AsyncWrite for Secured<S> {
         if this.end.said && !matches!(this.records, Records::Broken(_)) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        // Half at least is sealed anew: what waits is moved for that.
+        // At least half is encrypted at a time: pending bytes are moved for that.
         let leave = this.ahead.saturating_sub(PLAIN).min(this.ahead / 2);
         ready!(this.outgoing.poll_send(cx, &mut this.tcp, leave))?;
         let sealed = this.seal(pieces);
-        // What the socket does not take now goes before the next, or with a flush.
+        // Bytes that the socket does not take now are sent before the next, or with a flush.
         let sent = this.outgoing.poll_send(cx, &mut this.tcp, 0);
         let sealed = sealed?;
         if let Poll::Ready(Err(error)) = sent {

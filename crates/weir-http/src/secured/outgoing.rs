@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{tcp::Tcp, tls::SEALED_AHEAD};
 
-/// Sizes of memory that is used over and over: what connections seal ahead, from the least bound to as much as helps.
+/// Sizes of reused buffers: the write-ahead of connections, from the smallest limit to the largest useful one.
 pub(super) const SIZES: [usize; 4] = {
     assert!(SEALED_AHEAD == PLAIN << 4);
     [
@@ -30,7 +30,7 @@ const fn sealed(bytes: usize) -> usize {
     bytes + BEYOND * (bytes / PLAIN + 2)
 }
 
-/// At least so much memory; what it holds means nothing.
+/// At least so much memory, with undefined content.
 fn memory_of(bytes: usize) -> Vec<u8> {
     // Little is sooner made than looked for.
     let size = SIZES
@@ -56,7 +56,7 @@ impl Outgoing {
 
     /// Prepares for so many bytes more, so that they are not moved as they are made.
     pub(super) fn reserve(&mut self, bytes: usize) {
-        // What is sent already is forgotten: a slow reader would have all of a file kept otherwise.
+        // Sent bytes are dropped: otherwise a slow reader would have all of a file kept.
         self.memory.copy_within(self.sent..self.made, 0);
         (self.made, self.sent) = (self.waiting(), 0);
         let size = self.made + bytes;

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-/// What is left of them.
+/// The remaining pieces.
 pub(super) struct Pieces<'a> {
     slices: &'a [IoSlice<'a>],
     /// Of the first slice.

@@ -17,14 +17,14 @@ pub(super) const PLAIN: usize = 1 << 14;
 /// A whole record at most, as others may send it.
 pub(super) const WHOLE: usize = HEADER + PLAIN + 256;
 const TAG: usize = 16;
-/// What a record of ours has beyond its plaintext.
+/// Overhead of a record of ours beyond its plaintext.
 pub(super) const BEYOND: usize = HEADER + 1 + TAG;
 
 pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const DATA: u8 = 23;
 
-/// What is wrong, and what the other side is told of it.
+/// An error, with the alert for the other side.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// None: it is gone.
@@ -95,8 +95,8 @@ impl Key {
         Ok(Nonce::assume_unique_for_key(nonce))
     }
 
-    /// Appends a record of this type to `into`, with the next `length` bytes of `plain`, at most [`PLAIN`]. Where it fails nothing is
-    /// appended: what is not sealed must not be sent.
+    /// Appends a record of this type to `into`, with the next `length` bytes of `plain`, at most [`PLAIN`]. On an error
+    /// nothing is appended: unencrypted bytes must not be sent.
     pub(super) fn seal(
         &mut self,
         kind: u8,

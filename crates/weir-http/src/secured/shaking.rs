@@ -1,4 +1,4 @@
-//! A connection whose records rustls makes and reads: the handshake, and TLS 1.2 all along.
+//! A connection whose records rustls makes and reads: the handshake, and all of TLS 1.2.
 
 use bytes::BytesMut;
 use rustls::{
@@ -8,7 +8,7 @@ use rustls::{
 
 use super::{incoming::Incoming, outgoing::Outgoing, records::HEADER, side::Side};
 
-/// What rustls makes of one write at most.
+/// Largest write that is passed to rustls.
 const PIECE: usize = 64 << 10;
 
 pub(super) struct Shaking<S: Side> {
@@ -16,8 +16,8 @@ pub(super) struct Shaking<S: Side> {
     gives_keys: bool,
     /// The other side has nothing more to say.
     pub(super) ended: bool,
-    /// Bytes at the front of what came that rustls has seen. As long as hands are shaken these are whole records, one more each
-    /// time: what follows the last message of a handshake of TLS 1.3 must be left alone. That message ends a record
+    /// Received bytes at the front that rustls has seen. During the handshake these are whole records, one more each
+    /// time: bytes after the last message of a handshake of TLS 1.3 must not be touched. That message ends a record
     /// (RFC 8446 section 5.1).
     seen: usize,
     failed: Option<Error>,
@@ -35,8 +35,8 @@ impl<S: Side> Shaking<S> {
         }
     }
 
-    /// Works on what came, whose plaintext is appended to `plain`, and writes what it can by now: gives how many bytes of it.
-    /// Appends what is to be sent to `out`, also where it fails.
+    /// Processes received bytes: appends their plaintext to `plain`, and encrypts as much of the pending write as
+    /// possible; returns its number of bytes. Appends bytes to send to `out`, also on an error.
     pub(super) fn turn(
         &mut self,
         (incoming, plain): (&mut Incoming, &mut BytesMut),
@@ -147,18 +147,18 @@ impl<S: Side> Shaking<S> {
         there
     }
 
-    /// After an error rustls has an alert for the other side, and nothing before it: what else there was is written already. Asked
-    /// once more it would go on to what follows.
+    /// After an error rustls has an alert for the other side, and nothing before it: all else is written already. Asked
+    /// once more it would go on with the following bytes.
     fn last_words(&mut self, incoming: &mut Incoming, out: &mut Outgoing) {
         let status = S::process(&mut self.connection, &mut incoming.unopened()[..self.seen]);
         if let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state {
-            // What cannot even be written is not told.
+            // An alert that cannot be encoded is not sent.
             let _ = encode(|into| data.encode(into), out);
         }
     }
 }
 
-/// What is to be written once that is possible.
+/// A pending write.
 #[derive(Clone, Copy)]
 pub(super) enum Write<'a> {
     Nothing,
@@ -181,7 +181,7 @@ fn append(mut encrypt: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>, out
     })
 }
 
-/// Appends what is written once it is known how much that is.
+/// Appends a write once its size is known.
 fn fit(out: &mut Outgoing, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> Result<(), Error> {
     let mut room = 0;
     loop {

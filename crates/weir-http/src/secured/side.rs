@@ -11,7 +11,7 @@ use std::ops::DerefMut;
 
 /// One of the two ends of a connection.
 pub(crate) trait Side: Sized + Send + Unpin + 'static {
-    /// What rustls knows of this end.
+    /// rustls's data of this end.
     type Data: Send + Sync + 'static;
     /// The connection until its handshake is over, and after it where records are left to rustls.
     type Connection: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> + Send + Unpin;

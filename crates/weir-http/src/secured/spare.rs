@@ -4,14 +4,14 @@ use std::cell::RefCell;
 
 use super::{incoming, outgoing};
 
-/// The sizes that are kept: what is sealed ahead, and what is read of bodies.
+/// The sizes of kept buffers: write-ahead, and reads of bodies.
 const SIZES: [usize; 5] = {
     let [a, b, c, d] = outgoing::SIZES;
     [a, b, c, d, incoming::AHEAD]
 };
 
-/// Memory of each size that each thread keeps for whoever is next: 2.5 MiB. It is filled and emptied in one go as a rule, so that
-/// a thread needs one at a time; a few connections wait for their sockets meanwhile.
+/// Buffers of each size that each thread keeps for reuse: 2.5 MiB. A buffer is usually filled and emptied in one go, so
+/// that a thread needs one at a time; a few connections wait for their sockets meanwhile.
 const SPARES: usize = 4;
 
 thread_local! {
@@ -22,7 +22,7 @@ fn class(size: usize) -> Option<usize> {
     SIZES.iter().position(|kept| size == *kept)
 }
 
-/// So much memory; what it holds means nothing, and may be of another connection.
+/// So much memory, with undefined content, possibly of another connection.
 pub(super) fn take(size: usize) -> Vec<u8> {
     let spare = class(size).and_then(|class| SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok()?);
     spare.unwrap_or_else(|| vec![0; size])
@@ -69,7 +69,7 @@ mod tests {
         });
     }
 
-    /// Whoever had many at once would hold their memory for ever.
+    /// A thread that needed many at once would hold their memory for ever.
     #[test]
     fn few_are_kept() {
         alone(|| {

@@ -1,7 +1,7 @@
-//! What no safe library offers of sockets: the only unsafe code of the tree.
+//! Socket calls that no safe library offers: the only unsafe code of the tree.
 //!
-//! `getsockopt(TCP_INFO)` and `setsockopt(SO_MAX_PACING_RATE)` hand the kernel a buffer of ours and its true length, and nothing
-//! else. [`Watch`] lends a descriptor that somebody else owns, for as long as that one is open. See
+//! `getsockopt(TCP_INFO)` and `setsockopt(SO_MAX_PACING_RATE)` pass the kernel a buffer of ours and its true length,
+//! and nothing else. [`Watch`] borrows a descriptor with another owner, for as long as that one is open. See
 //! `docs/decisions/006-one-unsafe-module.md`.
 #![expect(unsafe_code, reason = "two system calls with buffers of known length")]
 
@@ -23,7 +23,7 @@ use tokio::{
 pub(super) struct Watch(Arc<Mutex<Option<RawFd>>>);
 
 impl Watch {
-    /// What `look` makes of the connection's socket; `None` once it is closed.
+    /// Calls `look` with the connection's socket; `None` once it is closed.
     pub(super) fn with<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the number is there only while `Watched` owns the stream, which takes it away under this lock before it
@@ -95,7 +95,7 @@ impl AsyncWrite for Watched {
     }
 }
 
-/// Reads what the kernel has of `struct tcp_info` into `buffer` and returns how many bytes that was: older kernels have less.
+/// Reads the kernel's `struct tcp_info` into `buffer` and returns its number of bytes: older kernels have less.
 pub(super) fn tcp_info(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = libc::socklen_t::try_from(buffer.len()).map_err(io::Error::other)?;
     // SAFETY: the descriptor is borrowed and so open; the kernel writes at most `length` bytes to `buffer`, which has so many,

@@ -1,4 +1,4 @@
-//! What TCP did on all connections of a door, or of a client: those that are open, and those that were.
+//! TCP totals of all connections of a door, or of a client: open and closed ones.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,7 +32,8 @@ pub struct TcpTotals {
     /// The rates at which their packets may leave, bytes per second: the kernel has one for each connection, and keeps it where it
     /// is told to, or BBR or `fq` have it do so.
     pub pacing_rate: u64,
-    /// Bytes that were sent since the start, repeated ones included; like all that follow of those that have ended too.
+    /// Bytes sent since the start, retransmitted ones included; like all following totals, closed connections count
+    /// too.
     pub sent: u64,
     /// Bytes that the other sides have acknowledged.
     pub acknowledged: u64,
@@ -86,7 +87,7 @@ impl Drop for Entry {
 }
 
 impl TcpLedger {
-    /// Counts a connection until what is returned is dropped, which must be before it is closed.
+    /// Counts a connection until the returned guard is dropped, which must be before the connection is closed.
     pub(crate) fn enter(&self, watch: SocketWatch) -> Entry {
         let mut books = self.books();
         books.next += 1;
@@ -98,7 +99,7 @@ impl TcpLedger {
         }
     }
 
-    /// What is counted up to now, by congestion control: two system calls for each connection that is open, 10 ms for 4,096.
+    /// The current totals, by congestion control: two system calls for each open connection, 10 ms for 4,096.
     pub fn totals(&self) -> BTreeMap<String, TcpTotals> {
         let books = self.books();
         let mut totals = books.ended.clone();

@@ -1,4 +1,4 @@
-//! What still comes when the handshake is over.
+//! Messages after the handshake.
 
 use proptest::prelude::*;
 use rustls::AlertDescription::*;
@@ -109,7 +109,7 @@ fn messages_that_nobody_asked_for_are_refused() {
     assert_eq!(server.hears(&sealed).unwrap_err().alert, Some(UnexpectedMessage));
 }
 
-/// A client need not wait before it goes on, and a network puts what it sends into one packet.
+/// A client need not wait after its last handshake message, and the network may put both into one packet.
 #[test]
 fn what_follows_the_handshake_at_once_is_kept() {
     let (_, _, heard) = pair_with(None, |client| {
@@ -160,7 +160,7 @@ fn records_without_end_that_say_nothing_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever has shaken hands may send anything: it is refused, or of no effect, and never data.
+    /// Any message of a peer after the handshake is refused, or without effect, and never data.
     #[test]
     fn no_message_is_data(
         messages in proptest::collection::vec((20u8..26, proptest::collection::vec(0u8..26, 0..40)), 1..6)

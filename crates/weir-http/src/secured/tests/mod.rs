@@ -67,7 +67,8 @@ pub(super) fn pair(suite: Option<CipherSuite>) -> (End<ServerSide>, End<ClientSi
     (server, client)
 }
 
-/// The same, where the client sends something together with the last message of the handshake, and what the server hears of it.
+/// As [`pair`], where the client sends bytes together with the last message of the handshake; also returns the bytes
+/// that the server received.
 pub(super) fn pair_with(
     suite: Option<CipherSuite>,
     behind: impl FnOnce(&mut End<ClientSide>) -> Vec<u8>,
@@ -137,7 +138,7 @@ impl<S: Side> End<S> {
         out.take()
     }
 
-    /// What comes of these bytes: data, and whether it was the end.
+    /// The result of these bytes: data, and whether it was the end.
     pub(super) fn hears(&mut self, bytes: &[u8]) -> Result<(Vec<u8>, bool), Fault> {
         self.incoming.push(bytes);
         let mut heard = Vec::new();

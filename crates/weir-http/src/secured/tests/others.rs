@@ -136,7 +136,7 @@ async fn sessions_are_taken_up_again() {
     assert_eq!(second.handshake_kind(), Some(HandshakeKind::Resumed));
 }
 
-/// Who cannot tell the end from a cable that was cut takes half a file for a whole one.
+/// A reader that cannot tell the end from a cut cable takes half a file for a whole one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_without_a_word_is_an_error() {
     let (server, client) = configs(None, &rustls::version::TLS13);
@@ -147,7 +147,7 @@ async fn an_end_without_a_word_is_an_error() {
         stream.write_all(b"half").unwrap();
         stream.flush().unwrap();
         stream.sock.shutdown(std::net::Shutdown::Write).unwrap();
-        // What is left unread when a socket closes resets the connection.
+        // Bytes left unread when a socket closes reset the connection.
         let _ = stream.sock.read_to_end(&mut Vec::new());
     });
     let mut stream = Secured::accept(far, server).await.unwrap();
@@ -161,7 +161,7 @@ async fn an_end_without_a_word_is_an_error() {
     other.join().unwrap();
 }
 
-/// The other side is told why, so that its log says so; what came before is not lost.
+/// The other side gets an alert, so that its log names the cause; earlier data are not lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_are_told_to_the_other_side() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
@@ -180,7 +180,7 @@ async fn faults_are_told_to_the_other_side() {
             stream.read(&mut [0; 10]).unwrap_err().to_string()
         });
         let mut stream = Secured::accept(far, server).await.unwrap();
-        // Both records are there: what is written over loopback can be read.
+        // Both records are there: bytes written over loopback can be read.
         all_there.await.unwrap();
         let mut heard = Vec::new();
         let error = stream.read_to_end(&mut heard).await.unwrap_err();
@@ -304,7 +304,7 @@ async fn no_more_than_a_record_is_held_of_heads() {
         if is_body {
             most_of_a_body = most_of_a_body.max(stream.incoming.held());
         } else if stream.holds_much() {
-            // What came for a body stays until it is read.
+            // Received body bytes stay until they are read.
             assert!((LENGTH / 2..LENGTH / 2 + (128 << 10)).contains(&read), "{read}");
         } else {
             assert!(stream.incoming.held() <= WHOLE, "{} at {read}", stream.incoming.held());

@@ -81,7 +81,7 @@ fn records_that_nobody_may_send_are_refused() {
     );
 }
 
-/// What is not sealed must not be sent.
+/// Unencrypted bytes must not be sent.
 #[test]
 fn a_record_that_cannot_be_sealed_leaves_nothing() {
     let (_, mut client) = pair(None);
