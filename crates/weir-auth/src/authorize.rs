@@ -1,7 +1,7 @@
-//! Who may do what where: the operation table of the WLCG token profile 1.3.
+//! Authorisation: the operation table of the WLCG token profile 1.3.
 //!
-//! A token that holds any capability is judged by its capabilities alone, even if none fits. A token without any, and the
-//! holder of a certificate, is judged by the service's own rules ([`crate::rules`]), which give the same rights.
+//! A token that holds any capability is judged by its capabilities alone, even if none fits. A token without any, and
+//! the holder of a certificate, is judged by the service's own rules ([`crate::rules`]), which give the same rights.
 //!
 //! | operation | needs one of |
 //! |---|---|
@@ -22,14 +22,14 @@ use crate::path::StoragePath;
 use crate::scope::StorageAction;
 use crate::token::{Access, Capability, Token};
 
-/// What is to be done with a path.
+/// An operation on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Reads a file's content: GET, the local side of a COPY that pushes.
     Read,
     /// Asks for the attributes or the checksum of the named path: HEAD, PROPFIND with depth 0.
     Stat,
-    /// Lists what is in a directory: PROPFIND with depth 1.
+    /// Lists the entries of a directory: PROPFIND with depth 1.
     List,
     /// Makes a file where none is: PUT, a COPY that pulls.
     Create,
@@ -119,9 +119,9 @@ impl fmt::Display for Operation {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("this {} may not {operation} {path}: {reason}, it needs {needs}", reason.of())]
 pub struct Denied {
-    /// What was to be done.
+    /// The requested operation.
     pub operation: Operation,
-    /// With what.
+    /// The path.
     pub path: StoragePath,
     /// The narrowest scope that would have sufficed, as to be asked of the issuer, such as `storage.modify:/x`; for a
     /// certificate, the rule.
@@ -137,7 +137,7 @@ pub enum DeniedReason {
     NoSuchScope,
     /// There is a scope for it, for other paths.
     OtherPath,
-    /// The path lies outside what the token's issuer may speak for here.
+    /// The path lies outside the prefixes of the token's issuer here.
     OutsideIssuer,
     /// The token holds no capability, and no rule gives its holder the right.
     Rules,
@@ -176,7 +176,7 @@ impl Denied {
         (self.reason != DeniedReason::Certificate).then(insufficient)
     }
 
-    /// What the holder or the operator can do about it.
+    /// The remedy for the holder or the operator.
     pub(crate) fn remedy(&self) -> &'static str {
         match self.reason {
             DeniedReason::Certificate => {
@@ -197,7 +197,7 @@ pub fn authorize(token: &Token, operation: Operation, path: &StoragePath) -> Res
     authorize_with(token, |_, _| false, operation, path)
 }
 
-/// Decides by the capabilities of a token or, if it has none, by what the service's rules say of its holder.
+/// Decides by the capabilities of a token or, if it has none, by the service's rules for its holder.
 ///
 /// # Errors
 /// [`Denied`], which names the scope that would have sufficed.
@@ -234,7 +234,7 @@ pub fn authorize_with(
     Err(deny(token, operation, path, reason))
 }
 
-/// Decides by what the service's rules say of the holder of a certificate.
+/// Decides by the service's rules for the holder of a certificate.
 ///
 /// # Errors
 /// [`Denied`], which names the right that a rule would have to give.
@@ -254,10 +254,10 @@ pub fn authorize_certificate(
     })
 }
 
-/// What a MOVE needs at its source and at its destination.
+/// The operations that a MOVE needs at its source and at its destination.
 ///
-/// `onto_free_name` says that a *file* moves to a name that does not exist: then `storage.create` at both ends suffices,
-/// so that an upload under a temporary name can end. Otherwise both ends need `storage.modify`.
+/// `onto_free_name` is true for a *file* that moves to a free name: then `storage.create` at both ends suffices, so
+/// that an upload under a temporary name can end. Otherwise both ends need `storage.modify`.
 pub fn move_needs(onto_free_name: bool) -> (Operation, Operation) {
     if onto_free_name {
         (Operation::MoveFile, Operation::MoveFile)
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn scitokens_have_the_same_rights_under_their_own_names() {
-        // A token of the other dialect would allow more or less, or its holder be told to ask for what the issuer has not.
+        // A token of the other dialect would allow more or less, or its holder be told to request an unknown scope.
         for operation in Operation::ALL {
             for at in ["/d", "/d/x", "/", "/dx"] {
                 let agrees = |sci: &str, wlcg: &str| {
@@ -545,7 +545,7 @@ mod tests {
             operation in prop::sample::select(Operation::ALL.to_vec()),
             at in any_path().prop_filter("operations on files have a name", |at| at != "/"),
         ) {
-            // Some combination of scopes would open what none of them names.
+            // Some combination of scopes would open a path that none of them names.
             let text: Vec<String> = scopes.iter().map(|(action, path)| format!("{}:{path}", action.as_str())).collect();
             let decision = authorize(&token(&text.join(" ")), operation, &path(&at));
             prop_assert_eq!(decision.is_ok(), model(&scopes, operation, &at), "{:?} {} {}", text, operation, at);

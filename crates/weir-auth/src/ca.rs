@@ -42,7 +42,7 @@ pub enum CaError {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A certificate could not be made.
@@ -50,7 +50,7 @@ pub enum CaError {
     Make {
         /// Its common name.
         name: String,
-        /// What the encoder says.
+        /// The encoder's error.
         source: rcgen::Error,
     },
     /// A file holds no certificate or key of the kind expected.
@@ -58,7 +58,7 @@ pub enum CaError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
     },
     /// A name that no certificate can carry.
@@ -298,7 +298,7 @@ fn named(common_name: &str) -> CertificateParams {
     params
 }
 
-/// What an authority's certificate says.
+/// The contents of an authority's certificate.
 fn authority(key: &KeyPair) -> CertificateParams {
     let mut name = String::from("Weir grid CA ");
     for byte in &CertificateParams::default().key_identifier(key)[..6] {
@@ -315,7 +315,7 @@ fn authority(key: &KeyPair) -> CertificateParams {
     params
 }
 
-/// From two days ago, so that a client whose clock is late takes it too.
+/// Valid from two days ago, so that a client whose clock is late takes it too.
 fn set_validity(params: &mut CertificateParams) {
     let start = SystemTime::now() - Duration::from_secs(2 * 86_400);
     params.not_before = start.into();

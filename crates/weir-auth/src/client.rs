@@ -22,7 +22,7 @@ use crate::secret::Secret;
 pub use grants::{Granted, Grants, Wanted};
 pub use rucio::RucioLogin;
 
-/// Most pairs of scopes and audience whose tokens are held at once; beyond them tokens are not kept.
+/// Most cached pairs of scopes and audience; beyond them tokens are not cached.
 const SLOTS_MAX: usize = 16_384;
 /// A token is not handed out when it ends within this time (or a sixth of its life): it would end on the way.
 const END_MARGIN: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub enum TokenError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: Arc<std::io::Error>,
     },
     /// The address of the issuer is no URL.
@@ -131,7 +131,7 @@ impl TokenError {
     }
 }
 
-/// Where tokens come from. Clones share what they hold.
+/// The source of tokens. Clones share their cache.
 #[derive(Debug, Clone)]
 pub struct TokenSource(Kind);
 
@@ -143,12 +143,12 @@ enum Kind {
 }
 
 impl TokenSource {
-    /// Always this token, whatever is asked for.
+    /// Always returns this token, for any scopes and audience.
     pub fn fixed(token: Secret) -> Self {
         Self(Kind::Fixed(token))
     }
 
-    /// The content of the file, read each time: somebody else renews it.
+    /// Returns the content of the file, read each time: another program renews it.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self(Kind::File(path.into()))
     }
@@ -181,8 +181,8 @@ impl TokenSource {
 
     /// A token with these scopes (separated by blanks) for this audience (empty: the issuer's default).
     ///
-    /// From an issuer: held per scopes and audience, renewed in the background from two thirds of its life on, handed out
-    /// while it is good even if the issuer is down, and never asked for twice at once.
+    /// Tokens of an issuer are cached per scopes and audience, renewed in the background from two thirds of their life
+    /// on, returned while they are good even if the issuer is down, and never requested twice at once.
     ///
     /// # Errors
     /// [`TokenError`]; none holds a token or a secret.
@@ -237,9 +237,9 @@ enum Way {
 #[derive(Debug, Default)]
 struct Slot {
     held: Mutex<Option<Held>>,
-    /// Held while the issuer is asked, so that it is asked once; whoever waited for it shares the outcome.
+    /// Held during a request to the issuer, so that it is made once; waiting callers share its result.
     gate: tokio::sync::Mutex<Option<TokenError>>,
-    /// Counts the requests that ended while somebody may have waited.
+    /// Counts the requests that ended while a caller may have waited.
     ended: AtomicU64,
     renewing: AtomicBool,
 }
@@ -322,7 +322,7 @@ impl Issuer {
             return Arc::clone(slot);
         }
         if slots.len() >= SLOTS_MAX {
-            // Somebody may wait for a slot without a token; a slot that only the map knows is nobody's.
+            // A caller may wait for a slot without a token; a slot that only the map references is unused.
             slots.retain(|_, slot| slot.held().is_some() || Arc::strong_count(slot) > 1);
         }
         let slot = Arc::new(Slot::default());
@@ -407,7 +407,7 @@ async fn post(
     Ok(answer.to_vec())
 }
 
-/// What stays as it is in a form's value.
+/// Characters that stay as they are in a form's value.
 const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*');
 
 /// The value of an `Authorization` header: id and secret form-encoded, then in base64 (RFC 6749 section 2.3.1).
@@ -423,7 +423,7 @@ fn basic(client_id: &str, secret: &Secret) -> Secret {
     ))
 }
 
-/// What an issuer says about its refusal (RFC 6749 section 5.2), made printable.
+/// The issuer's error message (RFC 6749 section 5.2), made printable.
 pub(crate) fn refusal(answer: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Refusal {
@@ -458,7 +458,7 @@ pub(crate) fn read_answer(answer: &[u8], asked: Instant) -> Option<Held> {
 
 /// A token that was asked for at this moment.
 fn held(token: Secret, life: Option<Duration>, asked: Instant) -> Held {
-    // A year is more than any token lives, and keeps the sum within what a clock holds.
+    // A year is longer than the life of any token, and keeps the sum within the range of a clock.
     let life = life.unwrap_or(LIFE_DEFAULT).min(Duration::from_secs(366 * 86_400));
     Held {
         renew: asked + life * 2 / 3,

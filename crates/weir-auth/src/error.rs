@@ -10,9 +10,9 @@ use crate::scope::ScopeError;
 /// How long a client should wait after a 503 because an issuer's keys could not be had.
 pub const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Why a bearer is not let in.
+/// The reason why a bearer is refused.
 ///
-/// No variant holds a token or a part of its signature. What an unverified token says of itself is cut and cleaned.
+/// No variant holds a token or a part of its signature. Values from an unverified token are cut and cleaned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AuthError {
@@ -68,10 +68,10 @@ pub enum AuthError {
         /// Until when.
         starts_in: Duration,
     },
-    /// The token is meant for somebody else.
+    /// The token is meant for another service.
     #[error("the token is for {named}, this is {wanted}")]
     Audience {
-        /// What the token names.
+        /// The audience in the token.
         named: String,
         /// The first name of this service.
         wanted: String,
@@ -84,7 +84,7 @@ pub enum AuthError {
     KeysUnavailable {
         /// The configured issuer.
         issuer: String,
-        /// What went wrong when they were last asked for.
+        /// The error of the last fetch.
         reason: String,
     },
     /// The token is valid and does not suffice.
@@ -121,7 +121,7 @@ impl AuthError {
         matches!(self, Self::KeysUnavailable { .. }).then_some(RETRY_AFTER)
     }
 
-    /// What the bearer or the operator can do about it: one sentence.
+    /// The remedy for the bearer or the operator: one sentence.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Missing => "send a token of a trusted issuer as `Authorization: Bearer …`",
@@ -147,7 +147,7 @@ impl AuthError {
     }
 }
 
-/// RFC 6750 section 3: what a quoted description may hold.
+/// RFC 6750 section 3: the characters that a quoted description may hold.
 fn quotable(text: &str) -> String {
     text.chars()
         .map(|c| {
@@ -188,7 +188,8 @@ pub fn peer_text(said: impl AsRef<[u8]>) -> String {
     }
 }
 
-/// Whether a character shows nothing and acts on what is around it: control characters, ends of lines, and marks of direction.
+/// Whether a character is invisible and acts on its surroundings: control characters, ends of lines, and marks of
+/// direction.
 pub fn is_mark(character: char) -> bool {
     let of_direction = matches!(
         character,
@@ -239,7 +240,7 @@ pub(crate) fn printable_within(text: &str, length: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A storage's words would colour the terminal of whoever reads them, end a line of a log, or show another text than there is.
+    /// A storage's text would colour the reader's terminal, end a line of a log, or display as another text.
     #[test]
     fn what_a_peer_says_moves_no_cursor() {
         let said = peer_text("  \u{1b}[31mRED \u{1b}]0;title\u{7}\r\nnext\u{9b}x\u{202e}gnp.exe\0 ");

@@ -1,7 +1,9 @@
-//! Files and folders that nobody else may have put there, that only their owner may read, and that are whole or absent.
+//! Files and folders that only their owner can have made, that only the owner may read, and that are complete or
+//! absent.
 //!
-//! Whoever may write into a folder can put a link there, or a file with a content of their choice. So what holds a secret, or says
-//! what a process is to trust, is not opened through a link, and must belong to the user of the process, or to root.
+//! A user with write access to a folder can put a link there, or a file with any content. So a file that holds a
+//! secret, or names trusted parties, is not opened through a link, and must belong to the user of the process, or to
+//! root.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -21,7 +23,7 @@ pub enum Untrusted {
     /// It belongs to neither the user of this process nor root.
     #[error("it belongs to user {owner}, not to user {user}, who runs this; use a file or folder of your own")]
     Owner {
-        /// Whose it is.
+        /// The owner.
         owner: u32,
         /// The effective user of this process.
         user: u32,
@@ -56,12 +58,12 @@ fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// Opens a file of the user's own: with these options, but not through a link.
+/// Opens a file of the user's own, with these options, but not through a link.
 ///
 /// # Errors
-/// Those of the file system; [`Untrusted`] as `PermissionDenied`.
+/// Errors of the file system; [`Untrusted`] as `PermissionDenied`.
 pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // A pipe that nobody writes to must not hold the process up.
+    // A pipe without a writer must not block the process.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits() as i32).open(path);
     let file = file.map_err(|error| if is_link(&error) { Untrusted::Link.into() } else { error })?;
@@ -89,10 +91,10 @@ pub fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Opens a log to write at its end; one that is made is its owner's alone (mode 0600), for logs tell names of users and files.
+/// Opens a log for appending; a new one has mode 0600, because logs contain names of users and files.
 ///
 /// # Errors
-/// Those of the file system.
+/// Errors of the file system.
 pub fn open_log(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
@@ -100,18 +102,18 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 /// Reads a file of the user's own ([`open_own`]).
 ///
 /// # Errors
-/// Those of [`open_own`], and `InvalidData` if it is no text.
+/// As [`open_own`], and `InvalidData` if it is no text.
 pub fn read_own(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_own(path, File::options().read(true))?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// Makes sure that a folder of the user's own is there: no link, and made with mode 0700 if it is missing. What is above it must be
-/// there.
+/// Ensures that a folder of the user's own exists: no link, and made with mode 0700 if it is missing. Its parent must
+/// exist.
 ///
 /// # Errors
-/// Those of the file system; [`Untrusted`] as `PermissionDenied`.
+/// Errors of the file system; [`Untrusted`] as `PermissionDenied`.
 pub fn own_folder(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -127,11 +129,11 @@ pub fn own_folder(path: &Path) -> io::Result<()> {
     Ok(is_ours(&metadata)?)
 }
 
-/// Whether what the user makes in a folder stays as it is: nobody else may rename or remove it. The folder belongs to the user or to
-/// root, or has the sticky bit, as `/tmp` has; it may be reached through links.
+/// Checks that the user's files in a folder are safe: no other user may rename or remove them. The folder belongs to
+/// the user or to root, or has the sticky bit, as `/tmp` has; it may be reached through links.
 ///
 /// # Errors
-/// Those of the file system; [`Untrusted`] as `PermissionDenied`.
+/// Errors of the file system; [`Untrusted`] as `PermissionDenied`.
 pub fn shared_folder(path: &Path) -> io::Result<()> {
     let metadata = fs::metadata(path)?;
     let mode = metadata.mode() & 0o7777;
@@ -142,10 +144,11 @@ pub fn shared_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same as [`own_folder`] for a folder at a place that the user names: its content is trusted only if nobody else could write into it.
+/// As [`own_folder`], for a folder at a place that the user names: its content is trusted only if no other user could
+/// write into it.
 ///
 /// # Errors
-/// Those of [`own_folder`], and [`Untrusted::Open`].
+/// As [`own_folder`], and [`Untrusted::Open`].
 pub fn private_folder(path: &Path) -> io::Result<()> {
     own_folder(path)?;
     let mode = fs::symlink_metadata(path)?.mode() & 0o7777;
@@ -155,10 +158,10 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder and those above it that are missing, so that they survive a power cut.
+/// Makes a folder and its missing parents, so that they survive a power cut.
 ///
 /// # Errors
-/// Those of the file system.
+/// Errors of the file system.
 pub fn durable_folder(path: &Path) -> io::Result<()> {
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
     let above = above.unwrap_or(Path::new("."));
@@ -181,10 +184,10 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a file with mode 0600: under a temporary name, synchronised, then renamed, the directory synchronised last.
 ///
-/// Whoever reads it sees the old content or the new one, also after a crash.
+/// A reader sees the old content or the new one, also after a crash.
 ///
 /// # Errors
-/// Those of the file system.
+/// Errors of the file system.
 pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let dir = path
         .parent()
@@ -229,7 +232,7 @@ mod tests {
 
     #[test]
     fn files_of_others_and_links_are_not_read() {
-        // Who can put a file or a link where a secret is looked for would choose the secret.
+        // A user who can put a file or a link at a secret's path would choose the secret.
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("secret"), dir.path().join("link"));
         fs::write(&file, "ours").unwrap();
@@ -254,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_log_is_made_for_its_owner_alone() {
-        // Everybody on the host would read who did what with which file.
+        // Every user on the host would read the log of other users' actions.
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         open_log(&log).unwrap().write_all(b"one\n").unwrap();

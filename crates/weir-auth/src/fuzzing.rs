@@ -1,4 +1,4 @@
-//! What every parser here must survive, and hold to, for any input. Built for tests and for the targets of `fuzz/` only.
+//! Invariants of the parsers here, for any input. Built for tests and for the targets of `fuzz/` only.
 #![allow(clippy::unwrap_used, reason = "a panic is how a target fails")]
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -24,7 +24,7 @@ fn text(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(data).ok()
 }
 
-/// A bearer token as it came: nobody's signature must hold, and its claims are looked at all the same.
+/// A received bearer token: no signature may verify, and its claims are parsed all the same.
 pub fn token(data: &[u8]) {
     let Some(text) = text(data) else { return };
     let Ok(token) = Unverified::parse(text) else { return };
@@ -34,7 +34,7 @@ pub fn token(data: &[u8]) {
     claims(&token.payload);
 }
 
-/// The payload of a token: what is taken must lie within the issuer's prefixes, and in time.
+/// The payload of a token: accepted rights must lie within the issuer's prefixes, and in time.
 pub fn claims(data: &[u8]) {
     let Ok(claims) = Claims::parse(data) else { return };
     let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
@@ -103,7 +103,7 @@ pub fn paths(data: &[u8]) {
     }
 }
 
-/// `path` is one that may be used, and its place relative to `other` is what their texts say.
+/// Checks that `path` is usable, and that its relation to `other` is that of their texts.
 fn check_path(path: &StoragePath, other: &StoragePath) {
     for name in path.names() {
         assert!(!["", ".", ".."].contains(&name), "{path:?}");
@@ -136,7 +136,7 @@ pub fn redaction(data: &[u8]) {
     }
 }
 
-/// An issuer's answer to a request for a token: what it refuses must be fit for a log, and what it gives for a header.
+/// An issuer's answer to a token request: its error must be fit for a log, and its token for a header.
 pub fn answers(data: &[u8]) {
     let said = refusal(data);
     assert!(said.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));

@@ -56,7 +56,7 @@ struct Header {
 }
 
 impl<'a> Unverified<'a> {
-    /// Takes a token apart. Never panics, whatever the text.
+    /// Splits a token into its parts. Never panics, whatever the text.
     ///
     /// # Errors
     /// [`AuthError::TooLong`], [`AuthError::Malformed`] or [`AuthError::Algorithm`].
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The public keys of one issuer (RFC 7517): those that can sign tokens; others are left out.
+/// The public keys of one issuer (RFC 7517) that can sign tokens; others are left out.
 #[derive(Debug, Clone, Default)]
 pub struct KeySet {
     keys: Vec<Key>,
@@ -173,7 +173,7 @@ impl KeySet {
     /// Keys of other kinds, for other uses, or that are no keys are left out.
     ///
     /// # Errors
-    /// A sentence, if the document is too large, is none, or holds more than [`KEYS_MAX`] keys.
+    /// A sentence, if the document is too large, is invalid, or holds more than [`KEYS_MAX`] keys.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
         if json.len() > JWKS_MAX {
             return Err(format!("the key set is larger than {JWKS_MAX} bytes"));

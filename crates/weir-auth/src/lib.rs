@@ -1,16 +1,16 @@
-//! Trust: who is speaking, and what may they do here?
+//! Trust: authentication and authorisation of callers.
 //!
-//! A request's token passes three stages. [`Verifier`] checks its signature against the issuer's published keys, its time
-//! and its audience (401 otherwise, 503 if the keys cannot be had); [`authorize()`] checks that its scopes allow an
-//! [`Operation`] on a [`StoragePath`] (403 otherwise, with the missing scope named). Nothing of a token is ever stored, and
-//! [`redact`] takes tokens out of every text that leaves a service.
+//! A request's token passes three stages. [`Verifier`] checks its signature against the issuer's published keys, its
+//! time and its audience (401 otherwise, 503 if the keys cannot be had); [`authorize()`] checks that its scopes allow
+//! an [`Operation`] on a [`StoragePath`] (403 otherwise, with the missing scope named). Nothing of a token is ever
+//! stored, and [`redact`] takes tokens out of every text that leaves a service.
 //!
-//! Beside that: [`x509`] knows clients by their certificates, proxies and VOMS attributes; [`ca`] makes the certificates of an
-//! embedded grid; [`client`] gets tokens for our own requests.
+//! Beside that: [`x509`] knows clients by their certificates, proxies and VOMS attributes; [`ca`] makes the
+//! certificates of an embedded grid; [`client`] gets tokens for our own requests.
 //!
-//! Invariants: only configured issuers are ever contacted; a [`Secret`] cannot be printed; every parser here takes hostile
-//! input and never panics. Deliberately absent: sessions, storage, any policy about what groups may do ([`rules`] has the
-//! words in which a storage area says it).
+//! Invariants: only configured issuers are ever contacted; a [`Secret`] cannot be printed; every parser here takes
+//! hostile input and never panics. Deliberately absent: sessions, storage, any policy about the rights of groups
+//! ([`rules`] has the types in which a storage area states it).
 //!
 //! ```
 //! use weir_auth::{Scope, StoragePath};

@@ -61,7 +61,7 @@ pub enum MintError {
     Key {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         #[source]
         source: SigningKeyError,
     },
@@ -101,7 +101,7 @@ impl Mint {
         Self { key, url: url.into() }
     }
 
-    /// The VO of whom one of its tokens was made for.
+    /// The VO of the owner of one of its tokens.
     pub fn vo(token: &Token) -> Option<&str> {
         token.groups.first().map(|group| &group.as_str()[1..])
     }
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// A service would not take what it has made, or take what another one with the same configuration made.
+    /// A service would refuse its own tokens, or accept those of another one with the same configuration.
     #[tokio::test]
     async fn what_a_service_makes_it_takes_and_nobody_else_does() {
         let mint = |url: &str| Mint::new(SigningKey::generate().unwrap(), url);

@@ -1,8 +1,9 @@
 //! Paths in a storage endpoint's name space, after every encoding has been taken off.
 //!
-//! A [`StoragePath`] is a list of names, and rules compare whole names: `/foo` covers `/foo/x` and does not cover `/foobar`. It is kept as
-//! one text, with a slash between names and nowhere else: a request makes several paths, and each is one allocation. What could mean two things to two programs (`..`, `.`, an encoded slash, NUL and other
-//! control characters, bytes that are no UTF-8) is refused at the door.
+//! A [`StoragePath`] is a list of names, and rules compare whole names: `/foo` covers `/foo/x` and does not cover
+//! `/foobar`. It is kept as one text, with a slash between names and nowhere else: a request makes several paths, and
+//! each is one allocation. Names with two possible meanings (`..`, `.`, an encoded slash, NUL and other control
+//! characters, bytes that are no UTF-8) are refused at the door.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,7 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// Longest name of one file or directory, in bytes: what Linux file systems hold.
+/// Longest name of one file or directory, in bytes: the limit of Linux file systems.
 pub const NAME_MAX: usize = 255;
 /// Longest path, in bytes after decoding: Linux's `PATH_MAX`.
 pub const PATH_MAX: usize = 4096;
@@ -151,7 +152,7 @@ impl StoragePath {
 
     /// The names, from the root down. None for the root.
     pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
-        // No name is empty, and the text of the root splits into one that is.
+        // No name is empty, and the text of the root splits into one empty name.
         self.names.split('/').filter(|name| !name.is_empty())
     }
 
@@ -225,7 +226,7 @@ impl StoragePath {
         }
     }
 
-    /// The names below those of `above`; none if it does not lie there.
+    /// The names below those of `above`; `None` if it does not lie there.
     fn below(&self, above: &Self) -> Option<&str> {
         if above.is_root() {
             return Some(&self.names);
@@ -344,7 +345,8 @@ fn check_name(name: &str) -> Result<(), PathError> {
         _ if name.len() > NAME_MAX => return Err(PathError::TooLong),
         _ if name.contains('/') => return Err(PathError::EncodedSlash),
         _ if name.chars().any(char::is_control) => return Err(PathError::ControlCharacter),
-        // A listing is a document of XML, which has no way to write these: one such name, and nobody could list its directory.
+        // A listing is a document of XML, which cannot represent these: with one such name its directory could not be
+        // listed.
         _ if name.contains(['\u{fffe}', '\u{ffff}']) => return Err(PathError::NotXml),
         _ => {}
     }

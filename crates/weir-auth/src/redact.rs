@@ -1,7 +1,7 @@
-//! Takes secrets out of texts before they reach a log, an error or a person.
+//! Removal of secrets from texts before they reach a log, an error or a person.
 //!
-//! Five shapes are recognised anywhere in a text: JWTs (whole or cut off), credentials after `Bearer` and `Basic`, whatever
-//! follows `Authorization:`, values of parameters and JSON members that carry tokens or passwords (`authz=`,
+//! Five shapes are recognised anywhere in a text: JWTs (whole or cut off), credentials after `Bearer` and `Basic`,
+//! everything after `Authorization:`, values of parameters and JSON members that carry tokens or passwords (`authz=`,
 //! `access_token=`, …), and private keys in PEM. The text around them stays, so that an error is still worth reading.
 
 use base64::Engine as _;
@@ -39,7 +39,7 @@ const JWT_MIN: usize = 12;
 /// none of ours.
 pub fn redact(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
-    // What lies between `kept` and `at` holds no secret, and is copied when one is found. Secrets and their names begin
+    // The text between `kept` and `at` holds no secret, and is copied when one is found. Secrets and their names begin
     // with ASCII, so that looking at single bytes never stops within a character.
     let (mut kept, mut at) = (0, 0);
     while at < text.len() {
@@ -92,8 +92,8 @@ fn private_key(rest: &str) -> Option<usize> {
 
 /// Length of a run that begins like the base64url of a JSON object: a JWT, whole or cut off.
 fn jwt(rest: &str) -> Option<usize> {
-    // Three bytes show an opening brace and what follows it: a quote, or white space of pretty-printed JSON. This goes
-    // first, so that a long run is measured once and not from each of its letters.
+    // Three bytes show an opening brace and its successor: a quote, or white space of pretty-printed JSON. This check
+    // comes first, so that a long run is measured once and not from each of its letters.
     let first = URL_SAFE_NO_PAD.decode(rest.get(..4)?).ok()?;
     if first[0] != b'{' || !(first[1] == b'"' || first[1].is_ascii_whitespace()) {
         return None;
@@ -118,7 +118,8 @@ fn after_scheme(text: &str, at: usize, scheme: &str) -> Option<(usize, usize)> {
     (run > 0 && !is_word(said) && !is_challenge).then_some((start, start + run))
 }
 
-/// What may follow a scheme where a server asks for a credential (RFC 6750 section 3): it says what was wrong with the last one.
+/// Parameters that may follow a scheme where a server requests a credential (RFC 6750 section 3): they describe the
+/// last error.
 const PARAMETERS: [&str; 5] = ["realm=", "scope=", "error=", "error_description=", "error_uri="];
 
 /// Range of the value after a name and `=` or `:`, quoted or not.
@@ -133,7 +134,7 @@ fn after_name(text: &str, at: usize, name: &str) -> Option<(usize, usize)> {
     if !matches!(text.as_bytes().get(start), Some(b'=' | b':')) {
         return None;
     }
-    // `/etc/passwd: No such file`: a file of that name, and what is the matter with it.
+    // `/etc/passwd: No such file`: a file of that name, and its error.
     if text[..at].ends_with('/') && text[start..].starts_with(": ") {
         return None;
     }
@@ -182,7 +183,7 @@ fn token_run(text: &str) -> usize {
         .count()
 }
 
-/// Whether what follows a scheme is prose, as in "bearer token" or "basic authentication".
+/// Whether the word after a scheme is prose, as in "bearer token" or "basic authentication".
 fn is_word(run: &str) -> bool {
     let word = run.trim_end_matches('.');
     word.len() <= 16 && word.bytes().all(|byte| byte.is_ascii_lowercase())
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_name_is_looked_for() {
-        // A name whose first letter is skipped would let its secret through.
+        // If the first letter of a name were skipped, its secret would pass.
         for name in NAMES {
             check(&format!("x {name}=s3cr3t y"), &format!("x {name}=*** y"));
             check(

@@ -1,8 +1,8 @@
-//! Rules of a service about people whose tokens hold no capability, or who show a certificate: who may do what where.
+//! Access rules of a service for callers whose token holds no capability, or who show a certificate.
 //!
-//! A rule gives a right in the words of the token profile, so that everybody is judged by one table
-//! ([`mod@crate::authorize`]). It is for those whom *all* of its names fit; one rule that fits and gives the right suffices,
-//! and none takes a right away.
+//! A rule grants a right in the terms of the token profile, so that one table ([`mod@crate::authorize`]) applies to
+//! every caller. It applies to callers who match *all* of its names; one matching rule with the right suffices, and
+//! none takes a right away.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::scope::StorageAction;
 use crate::token::{Access, Group, Token};
 use crate::x509::{Identity, short_fqan};
 
-/// Who may do what at and below a path.
+/// A rule: its callers, and their rights at and below a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -25,7 +25,7 @@ pub struct Rule {
     /// The name of an end entity's certificate, in slash form.
     #[serde(default)]
     pub dn: Option<String>,
-    /// The VO: that of a token's issuer, or that of a certificate's VOMS attributes or its grid-mapfile entry.
+    /// The VO: of a token's issuer, of a certificate's VOMS attributes, or of its grid-mapfile entry.
     #[serde(default)]
     pub vo: Option<String>,
     /// A group in `wlcg.groups`, or of a FQAN: exactly, parents are not implied.
@@ -34,14 +34,14 @@ pub struct Rule {
     /// The role of a FQAN; together with `vo` and `group` it must be of one FQAN.
     #[serde(default)]
     pub role: Option<String>,
-    /// What they may do.
+    /// The granted rights.
     pub may: Vec<StorageAction>,
     /// Where. Default: everywhere.
     #[serde(default)]
     pub path: Option<StoragePath>,
 }
 
-/// Somebody who is judged by rules.
+/// A caller who is judged by rules.
 #[derive(Debug, Clone, Copy)]
 pub enum Person<'a> {
     /// The bearer of a token, and the VO that its issuer speaks for. Has no rights if the token holds a capability.
@@ -52,9 +52,9 @@ pub enum Person<'a> {
 }
 
 impl Rule {
-    /// Whether the rule lets somebody do this with a path.
+    /// Whether the rule allows a caller an operation on a path.
     ///
-    /// The bearer of a token only where its issuer has a say.
+    /// It applies to the bearer of a token only where the issuer is accepted.
     pub fn allows(&self, person: Person<'_>, operation: Operation, path: &StoragePath) -> bool {
         let root = StoragePath::root();
         let below = self.path.as_ref().unwrap_or(&root);
@@ -70,7 +70,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule gives somebody the right to an action at a path and below.
+    /// Whether the rule grants the right to an action at a path and below.
     pub fn gives(&self, person: Person<'_>, action: StorageAction, path: &StoragePath) -> bool {
         let covers = |at: &StoragePath| at.covers(path);
         let say = match person {
@@ -131,10 +131,10 @@ impl Rule {
             && self.role.as_deref().is_none_or(|wanted| role == Some(wanted))
     }
 
-    /// What is wrong with the rule, and what to do; for whoever reads a configuration.
+    /// Checks the rule for the reader of a configuration.
     ///
     /// # Errors
-    /// The key at fault, and the problem.
+    /// The key at fault, and the problem with its remedy.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let of_tokens = self.issuer.is_some() || self.subject.is_some();
         let of_certificates = self.dn.is_some() || self.role.is_some();
@@ -282,7 +282,7 @@ mod tests {
         check(&named(|rule| rule.subject = text("/CN=Ada")), false);
     }
 
-    /// Somebody without VOMS attributes would have those of a VO, or none where the grid-mapfile names one.
+    /// A caller without VOMS attributes would get those of a VO, or none where the grid-mapfile names one.
     #[test]
     fn a_grid_mapfile_gives_a_vo_and_nothing_else() {
         let (bare, dune) = (identity(&[]), Some("dune"));
@@ -302,7 +302,7 @@ mod tests {
         assert!(!reads(&role, Person::Certificate(&bare, dune)));
     }
 
-    /// A group of one issuer's would count for another VO's, or beyond what the issuer has a say over.
+    /// A group of one issuer would count for another VO, or where the issuer is not accepted.
     #[test]
     fn bearers_are_known_by_groups_where_their_issuer_counts() {
         let token_of = |groups: &[&str]| token_of_groups(groups);

@@ -1,6 +1,6 @@
-//! SciTokens 2.0: the dialect of tokens that OSG and others wrote before the WLCG profile, and still write.
+//! SciTokens 2.0: the token dialect of OSG and others, older than the WLCG profile and still in use.
 //!
-//! Source: the claims language at scitokens.org, and what libscitokens makes of it. It differs from the profile in this:
+//! Source: the claims language at scitokens.org, and the behaviour of libscitokens. Differences from the profile:
 //!
 //! | | WLCG profile | SciTokens 2.0 |
 //! |---|---|---|
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::path::StoragePath;
 use crate::scope::{Scope, ScopeError, StorageAction};
 
-/// What `ver` says.
+/// The value of `ver`.
 pub(crate) const VERSION: &str = "scitoken:2.0";
 /// The audience that means every service.
 pub(crate) const ANY_AUDIENCE: &str = "ANY";
@@ -35,16 +35,16 @@ impl Dialect {
         match (self, action) {
             (Self::SciTokens, StorageAction::Read) => "read",
             (Self::SciTokens, StorageAction::Create | StorageAction::Modify) => "write",
-            // What SciTokens have no word for only a token of the profile can allow.
+            // A right without a word in SciTokens can only come from a token of the profile.
             (_, action) => action.as_str(),
         }
     }
 }
 
-/// Reads a `scope` claim: scopes separated by spaces, in their order, with their meaning in the words of the profile.
+/// Reads a `scope` claim: scopes separated by spaces, in their order, translated to the terms of the profile.
 ///
 /// # Errors
-/// That of the first scope that is invalid: then the whole token is.
+/// The error of the first invalid scope, which makes the whole token invalid.
 pub(crate) fn parse_scopes(text: &str) -> Result<Vec<Scope>, ScopeError> {
     let scopes = text.split(' ').filter(|scope| !scope.is_empty());
     scopes.map(parse).collect()
@@ -63,7 +63,7 @@ fn parse(text: &str) -> Result<Scope, ScopeError> {
     Ok(Scope::Storage { action, path })
 }
 
-/// `queue` and `execute` are rights at computing endpoints; those of the profile have no meaning in this dialect.
+/// `queue` and `execute` are rights at computing endpoints; scopes of the profile have no meaning in this dialect.
 fn is_capability(name: &str) -> bool {
     matches!(name, "queue" | "execute") || name.starts_with("storage.") || name.starts_with("compute.")
 }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn paths_that_are_not_normal_void_the_token() {
-        // A token could reach what its scopes do not name.
+        // A token could reach paths that its scopes do not name.
         for text in [
             "read:",
             "read:a",

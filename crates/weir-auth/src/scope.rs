@@ -1,4 +1,4 @@
-//! Scopes: what a token lets its bearer do (WLCG Common JWT Profiles 1.3, "Capability based authorization").
+//! Scopes: the rights of a token's bearer (WLCG Common JWT Profiles 1.3, "Capability based authorization").
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::path::{PathError, StoragePath};
 
-/// What a storage scope allows at and below its path.
+/// The action that a storage scope allows at and below its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageAction {
@@ -49,7 +49,7 @@ impl StorageAction {
 pub enum Scope {
     /// A right in a storage endpoint's name space.
     Storage {
-        /// What may be done.
+        /// The allowed action.
         action: StorageAction,
         /// Where, relative to the issuer's prefix.
         path: StoragePath,
@@ -71,7 +71,7 @@ pub enum ScopeError {
     Path {
         /// The name of the scope.
         action: &'static str,
-        /// What is wrong with the path.
+        /// The problem with the path.
         source: PathError,
     },
 }
@@ -80,11 +80,11 @@ pub enum ScopeError {
 const COMPUTE: [&str; 4] = ["compute.read", "compute.modify", "compute.create", "compute.cancel"];
 
 impl Scope {
-    /// Reads one scope.
+    /// Parses one scope.
     ///
     /// # Errors
-    /// Only for storage scopes: without a path, or with one that holds `.`, `..`, `//` or is otherwise not normal. Scopes
-    /// that the profile does not define are [`Scope::Other`].
+    /// Only for storage scopes: without a path, or with one that holds `.`, `..`, `//` or is otherwise not normal.
+    /// Scopes that the profile does not define are [`Scope::Other`].
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
         let (name, path) = match text.split_once(':') {
             Some((name, path)) => (name, Some(path)),
@@ -137,10 +137,10 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Reads a `scope` claim: scopes separated by spaces, in their order.
+/// Parses a `scope` claim: scopes separated by spaces, in their order.
 ///
 /// # Errors
-/// That of the first scope that is invalid: then the whole token is.
+/// The error of the first invalid scope, which makes the whole token invalid.
 pub fn parse_scopes(text: &str) -> Result<Vec<Scope>, ScopeError> {
     text.split(' ')
         .filter(|scope| !scope.is_empty())
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn storage_scopes_without_a_normal_path_are_refused() {
-        // A token could reach what its scopes do not name.
+        // A token could reach paths that its scopes do not name.
         for text in [
             "storage.read",
             "storage.read:",

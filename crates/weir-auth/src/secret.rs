@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::files::read_own;
 
-/// What stands in the place of a secret in every text.
+/// The replacement of a secret in every text.
 pub const MASK: &str = "***";
 
 /// A token, a password or a private key.
@@ -33,7 +33,7 @@ impl Secret {
     /// Reads a secret from a file of the user's own ([`read_own`]), without the white space around it.
     ///
     /// # Errors
-    /// Those of reading the file, and `InvalidData` if it is empty.
+    /// The errors of reading the file, and `InvalidData` if it is empty.
     pub fn read(path: &Path) -> std::io::Result<Self> {
         let text = Zeroizing::new(read_own(path)?);
         let value = text.trim();

@@ -47,7 +47,7 @@ impl SigningKey {
         Self::from_pkcs8(document.as_ref()).ok_or(SigningKeyError::Generate)
     }
 
-    /// Reads what [`SigningKey::to_base64`] wrote.
+    /// Reads a key from the output of [`SigningKey::to_base64`].
     ///
     /// # Errors
     /// [`SigningKeyError::Read`].

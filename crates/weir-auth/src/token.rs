@@ -1,8 +1,8 @@
-//! Claims of an access token: which ones there must be, and what they must say (WLCG profile 1.3; [`Dialect::SciTokens`]
-//! for issuers that are said to write it).
+//! Claims of an access token: the required ones, and their allowed values (WLCG profile 1.3; [`Dialect::SciTokens`] for
+//! issuers configured with it).
 //!
-//! Nothing here looks at a signature: see [`crate::verifier`]. [`Claims::parse`] and [`Claims::validate`] take what comes
-//! off the wire and never panic.
+//! Nothing here checks a signature: see [`crate::verifier`]. [`Claims::parse`] and [`Claims::validate`] take data off
+//! the wire and never panic.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,19 +45,19 @@ pub struct Token {
     has_capability: bool,
 }
 
-/// What the parts of a token take beside their text: the value that points to it, and what the allocator adds.
+/// Memory of a token's part beside its text: the pointer, and the allocator's overhead.
 const ALLOCATION: usize = 64;
 
 /// A storage scope with the issuer's prefix before its path: a right at this service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
-    /// What may be done.
+    /// The allowed action.
     pub action: StorageAction,
     /// At which path of this service, and below.
     pub path: StoragePath,
 }
 
-/// By what a token's rights are to be judged.
+/// The basis of a token's rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access<'a> {
     /// By its capabilities alone. The list is empty if they are all for other kinds of service.
@@ -67,7 +67,7 @@ pub enum Access<'a> {
 }
 
 impl Token {
-    /// By what the token's rights are to be judged: capabilities go before groups.
+    /// The basis of the token's rights: capabilities go before groups.
     pub fn access(&self) -> Access<'_> {
         if self.has_capability {
             Access::Capabilities(&self.capabilities)
@@ -129,7 +129,7 @@ impl fmt::Display for Group {
     }
 }
 
-/// What a service demands of claims.
+/// The values that a service expects of claims.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
     /// Names of this service; one of them must be in `aud`.
@@ -243,7 +243,7 @@ impl Claims {
         })
     }
 
-    /// Which rules hold for the token: those of the WLCG profile if it says so, whatever else it says.
+    /// The dialect of the token: the WLCG profile if it names that version, whatever its other claims.
     fn dialect(&self, taken: &[Dialect]) -> Result<Dialect, AuthError> {
         let other = self.other_version.as_ref().and_then(Value::as_str);
         let (dialect, version) = match (self.version.as_deref(), other) {
@@ -304,7 +304,7 @@ fn check_version(version: Option<&str>) -> Result<&str, AuthError> {
     }
 }
 
-/// Seconds since the epoch; whole or not (RFC 7519 section 2), within what a clock can hold.
+/// Seconds since the epoch, whole or not (RFC 7519 section 2), within the range of a clock.
 fn time(claim: Option<f64>, name: &'static str) -> Result<SystemTime, AuthError> {
     let seconds = claim.ok_or(AuthError::MissingClaim(name))?;
     Duration::try_from_secs_f64(seconds)
@@ -405,7 +405,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_demanded_claim_is_demanded() {
-        // A token that does not say who, for whom or until when would be taken.
+        // A token without subject, audience or expiry would be accepted.
         assert!(validate(&good(), &["/"]).is_ok());
         for name in ["iss", "sub", "aud", "exp", "iat", "jti", "wlcg.ver"] {
             let mut claims = good();
@@ -445,7 +445,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_end_is_exact_and_the_start_has_leeway() {
-        // An expired token would be taken, or one of an issuer whose clock is a little ahead refused.
+        // An expired token would be accepted, or one of an issuer whose clock is a little ahead refused.
         assert!(validate(&with("exp", &json!(NOW + 1)), &["/"]).is_ok());
         assert!(matches!(
             validate(&with("exp", &json!(NOW)), &["/"]),

@@ -1,4 +1,4 @@
-//! Decides whether a token is what it says: signed by a trusted issuer, in time, and meant for us.
+//! Verification of tokens: signed by a trusted issuer, in time, and meant for this service.
 
 mod discovery;
 mod fetch;
@@ -26,7 +26,7 @@ pub use keys::{KeyTiming, count_keys};
 /// Default for [`VerifierConfig::leeway`].
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
-/// Whose tokens are taken, and for what.
+/// The trusted issuers, and the audiences of this service.
 #[derive(Debug, Clone)]
 pub struct VerifierConfig {
     /// Trusted issuers; any number. Of two with the same URL the later one counts.
@@ -54,14 +54,14 @@ impl Default for VerifierConfig {
     }
 }
 
-/// An issuer whose tokens are taken.
+/// An issuer whose tokens are accepted.
 #[derive(Debug, Clone)]
 pub struct TrustedIssuer {
     /// `iss`, character by character: a trailing slash counts.
     pub url: String,
     /// Where its word counts: the paths of its scopes are below these. Usually one; `/` for all of the service.
     pub prefixes: Vec<StoragePath>,
-    /// Names of this service that only this issuer may use, beside those of the configuration.
+    /// Audiences of this service that only this issuer may use, beside those of the configuration.
     pub audiences: Vec<String>,
     /// In which dialects it may write its tokens.
     pub dialects: Vec<Dialect>,
@@ -121,7 +121,7 @@ struct Issuer {
 impl Verifier {
     /// A verifier that fetches keys with this client, whose roots must hold the issuers' authorities.
     ///
-    /// Contacts nobody yet; see [`Verifier::warm`].
+    /// It contacts no issuer yet; see [`Verifier::warm`].
     pub fn new(config: VerifierConfig, client: weir_http::Client) -> Self {
         let fetch: Arc<dyn Fetch> = Arc::new(client);
         Self::with_fetch(config, &fetch)
@@ -174,10 +174,10 @@ impl Verifier {
         }
     }
 
-    /// Fetches the keys of all issuers, so that the first request need not wait. One that does not answer holds up no other.
+    /// Fetches the keys of all issuers in parallel, so that the first request need not wait.
     ///
     /// # Errors
-    /// [`AuthError::KeysUnavailable`] of one of those that did not answer.
+    /// [`AuthError::KeysUnavailable`] of one of the issuers that did not answer.
     pub async fn warm(&self, now: SystemTime) -> Result<(), AuthError> {
         let mut asked = JoinSet::new();
         for issuer in 0..self.shared.issuers.len() {
@@ -187,7 +187,7 @@ impl Verifier {
         asked.join_all().await.into_iter().collect()
     }
 
-    /// The issuers whose keys are not known now, so that their tokens cannot be judged. Asks nobody.
+    /// The issuers whose keys are not known now, so that their tokens cannot be verified. Sends no request.
     pub fn without_keys(&self, now: SystemTime) -> Vec<String> {
         let unknown = self.shared.issuers.iter().filter(|issuer| !issuer.keys.are_known(now));
         unknown.map(|issuer| issuer.url.clone()).collect()
@@ -195,11 +195,11 @@ impl Verifier {
 
     /// Verifies a token.
     ///
-    /// Costs a hash and a look-up if the token was verified before, else one signature check, some 50 µs; and a request to
-    /// the issuer when its keys have not been fetched yet or the token names a key that is not known.
+    /// Costs a hash and a lookup if the token was verified before, else one signature check, some 50 µs; and a request
+    /// to the issuer when its keys have not been fetched yet or the token names an unknown key.
     ///
     /// # Errors
-    /// 401 for every fault of the token, 503 if the issuer's keys cannot be had: [`AuthError::status`].
+    /// 401 for every fault of the token, 503 if the issuer's keys cannot be fetched: [`AuthError::status`].
     pub async fn verify(&self, token: &str, now: SystemTime) -> Result<Arc<Token>, AuthError> {
         if token.len() > TOKEN_MAX {
             return Err(AuthError::TooLong { limit: TOKEN_MAX });
@@ -230,8 +230,8 @@ impl Verifier {
         Ok(token)
     }
 
-    /// Whether one of the trusted issuers signed this token, whatever it says besides: neither its times nor its audience are
-    /// judged. For a token that is about to be shown to its issuer.
+    /// Checks that one of the trusted issuers signed this token; times and audience are not checked. For a token that
+    /// is about to be shown to its issuer.
     ///
     /// # Errors
     /// [`Verifier::verify`].

@@ -23,7 +23,7 @@ pub fn subject_hash(certificate: &[u8]) -> Option<u32> {
 
 /// Fills a directory with the certificates of the files, each under its hashed name; the directory is made if missing.
 ///
-/// Different certificates of one subject get successive numbers; what is there already is kept and not repeated.
+/// Different certificates of one subject get successive numbers; existing ones are kept and not repeated.
 ///
 /// # Errors
 /// [`CaError::File`], or [`CaError::Content`] if a file holds no certificate.

@@ -14,10 +14,10 @@ const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
 /// RFC 8693 section 3.
 const REFRESH: &str = "urn:ietf:params:oauth:token-type:refresh_token";
-/// Longest life of a token that is believed: a year, so that every sum stays within what a clock holds.
+/// Longest accepted life of a token: a year, so that every sum stays within the range of a clock.
 const LIFE_MAX: Duration = Duration::from_secs(366 * 86_400);
 
-/// What a token is to be good for, in the words of the one that it follows.
+/// The wanted rights of a token, taken from its predecessor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Separated by blanks. Empty: left to the issuer.
@@ -26,20 +26,20 @@ pub struct Wanted {
     pub audience: String,
 }
 
-/// What an issuer granted. At least one of the two tokens is there.
+/// The tokens that an issuer granted. At least one of the two is there.
 #[derive(Debug, Clone)]
 pub struct Granted {
     /// To be shown to services.
     pub access: Option<Secret>,
     /// How long that is good for, if the issuer tells.
     pub life: Option<Duration>,
-    /// To be shown to the issuer, for the next one. One that comes takes the place of the one that was shown.
+    /// The refresh token for the next one. A new one replaces the one that was shown.
     pub refresh: Option<Secret>,
-    /// What was granted, if the issuer tells.
+    /// The granted scope, if the issuer names it.
     pub scope: Option<String>,
 }
 
-/// A token endpoint, and who asks there.
+/// A token endpoint, with the client's identity there.
 #[derive(Debug, Clone)]
 pub struct Grants {
     client: weir_http::Client,
@@ -64,7 +64,7 @@ impl Grants {
         }
     }
 
-    /// Shows a token that has not expired, for one that can be refreshed: `offline_access` is asked for beside its scope.
+    /// Exchanges an unexpired token for one that can be refreshed: `offline_access` is requested beside its scope.
     ///
     /// # Errors
     /// [`TokenError`]; none holds a token or a secret.

@@ -1,4 +1,4 @@
-//! What an issuer says about itself: OpenID Connect Discovery 1.0, RFC 8414.
+//! An issuer's metadata: OpenID Connect Discovery 1.0, RFC 8414.
 
 use serde::Deserialize;
 
@@ -41,10 +41,10 @@ impl Metadata {
     }
 }
 
-/// Where an issuer grants tokens, by its metadata.
+/// The token endpoint of an issuer, by its metadata.
 ///
 /// # Errors
-/// A sentence: it does not answer, answers for somebody else, or names no endpoint behind TLS.
+/// A sentence: it does not answer, answers for another issuer, or names no endpoint behind TLS.
 pub async fn token_endpoint(fetch: &dyn Fetch, issuer: &str) -> Result<String, String> {
     let url = Metadata::fetch(fetch, issuer).await?.token_endpoint;
     url.filter(|url| is_https(url))

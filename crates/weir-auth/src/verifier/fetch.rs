@@ -14,7 +14,7 @@ use crate::error_chain;
 /// Limit for one document, from resolving the name to the last byte. Requests with new tokens wait for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a [`Fetch`] gives in time.
+/// The future of a [`Fetch`].
 pub type FetchFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>, FetchError>> + Send + 'a>>;
 
 /// Gets documents.

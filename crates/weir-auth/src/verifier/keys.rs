@@ -47,7 +47,7 @@ pub(super) enum IssuerKeys {
 }
 
 impl IssuerKeys {
-    /// `known`: what an earlier verifier has of the same issuer.
+    /// `known`: the keys that an earlier verifier has of the same issuer.
     pub(super) fn new(
         url: String,
         origin: KeyOrigin,
@@ -103,7 +103,7 @@ pub(super) struct Discovered {
     timing: KeyTiming,
     fetch: Arc<dyn Fetch>,
     state: RwLock<State>,
-    /// Held while a fetch is under way: one at a time, and whoever waited finds its outcome.
+    /// Held while a fetch is under way: one at a time; waiting callers use its result.
     gate: tokio::sync::Mutex<()>,
     refreshing: AtomicBool,
 }
@@ -171,7 +171,7 @@ impl Discovered {
         .await
     }
 
-    /// Fetches, unless somebody else's fetch ended since `seen` attempts were counted, or `spare` says not to.
+    /// Fetches, unless another fetch ended since `seen` attempts were counted, or `spare` forbids it.
     async fn fetch_once(
         &self,
         now: SystemTime,
@@ -232,10 +232,10 @@ impl Discovered {
     }
 }
 
-/// How many keys an issuer has for signatures that are taken here.
+/// The number of an issuer's keys for signatures that are accepted here.
 ///
 /// # Errors
-/// A sentence: it does not answer, answers for somebody else, or has no such key.
+/// A sentence: it does not answer, answers for another issuer, or has no such key.
 pub async fn count_keys(fetch: &dyn Fetch, issuer: &str) -> Result<usize, String> {
     Ok(fetch_keys(fetch, issuer).await?.len())
 }

@@ -1,4 +1,4 @@
-//! Whom we trust: a directory of authorities as the IGTF distributes it, and the verification of chains against it.
+//! Trusted authorities: a directory as the IGTF distributes it, and the verification of chains against it.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ const EARLY: i64 = 60;
 pub(crate) struct Authorities {
     /// Clients, with proxies.
     clients: X509Store,
-    /// VOMS servers: no proxies, and whatever their certificates are for.
+    /// The store for VOMS servers: no proxies, and any purpose of their certificates.
     servers: X509Store,
     revocations: Revocations,
     policies: SigningPolicies,
@@ -55,8 +55,8 @@ impl Verified {
 }
 
 impl Authorities {
-    /// Reads `*.0` to `*.9` and `*.pem` (authorities), `*.r0` to `*.r9` (revocation lists), and `*.signing_policy`. What
-    /// cannot be read is left out with a line in the log: one odd file must not shut out everybody.
+    /// Reads `*.0` to `*.9` and `*.pem` (authorities), `*.r0` to `*.r9` (revocation lists), and `*.signing_policy`. An
+    /// unreadable file is left out with a line in the log: one odd file must not shut out every client.
     pub(crate) fn load(entries: &[Entry], check: RevocationCheck, now: SystemTime) -> Result<Self, X509Error> {
         let authorities = authorities_in(entries, now);
         let revocations = revocations_in(entries, &authorities, now);
@@ -175,7 +175,7 @@ pub(crate) fn revocations_in(entries: &[Entry], authorities: &[Vec<u8>], now: Sy
     revocations
 }
 
-/// Lets OpenSSL find the way to an authority, and check everything but times, revocation and what proxies are for.
+/// Lets OpenSSL find the path to an authority, and check everything but times, revocation and the purpose of proxies.
 fn build(store: &X509StoreRef, chain: &[&[u8]]) -> Result<Vec<Vec<u8>>, X509Error> {
     let malformed = |place| X509Error::Malformed {
         place,

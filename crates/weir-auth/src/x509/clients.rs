@@ -30,7 +30,8 @@ const TAKEN_FOR: Duration = Duration::from_secs(60);
 /// Verified chains kept in mind, some 2 kB each. A full cache is emptied.
 const CHAINS_KEPT: usize = 4096;
 
-/// Where a door finds whom to trust; an operator says so in the table that is [`super::DoorConfig`].
+/// The directories of a door's trusted authorities and VOMS servers; an operator sets them in the table
+/// [`super::DoorConfig`].
 #[derive(Debug, Clone)]
 pub struct ClientCertificatesConfig {
     /// Directory of authorities as the IGTF distributes it, usually `/etc/grid-security/certificates`: `*.0` and `*.pem`,
@@ -43,8 +44,8 @@ pub struct ClientCertificatesConfig {
     pub revocation: RevocationCheck,
     /// Our own names, for VOMS attributes that are meant for certain hosts only.
     pub host_names: Vec<String>,
-    /// Whether a bad certificate ends the TLS handshake. False by default: the client then gets an answer that says what
-    /// is wrong, and one that has a token as well is let in by that.
+    /// Whether a bad certificate ends the TLS handshake. False by default: the client then gets an answer with the
+    /// error, and a client that also has a token is accepted by that.
     pub refuse_in_handshake: bool,
 }
 
@@ -73,7 +74,7 @@ struct Inner {
     known: Mutex<HashMap<[u8; 32], Known>>,
 }
 
-/// What was found in the directories.
+/// The content of the directories.
 struct Reading {
     files: Files,
     authorities: Authorities,
@@ -144,11 +145,11 @@ impl ClientCertificates {
         Self::new(ClientCertificatesConfig::new("/nonexistent"), reading)
     }
 
-    /// Whom a request's client certificate speaks for; none if the client showed no certificate.
+    /// The identity of a request's client certificate; `None` if the client showed no certificate.
     ///
     /// # Errors
-    /// Why the certificate is not taken. A door refuses the request with [`X509Error::status`], unless it carries a token:
-    /// then the token decides.
+    /// The reason why the certificate is refused. A door refuses the request with [`X509Error::status`], unless it
+    /// carries a token: then the token decides.
     pub fn identity(&self, extensions: &http::Extensions, now: SystemTime) -> Result<Option<Arc<Identity>>, X509Error> {
         let Some(PeerCertificates(chain)) = extensions.get() else {
             return Ok(None);
@@ -156,12 +157,12 @@ impl ClientCertificates {
         self.verify(chain, now).map(Some)
     }
 
-    /// Whom a chain speaks for: the client's own certificate first, then the others in any order.
+    /// The identity of a chain: the client's own certificate first, then the others in any order.
     ///
-    /// That the client holds the key is for the caller to know: [`ClientCertificates::identity`] knows it from TLS.
+    /// The caller must know that the client holds the key: [`ClientCertificates::identity`] knows it from TLS.
     ///
     /// # Errors
-    /// Why the chain is not taken.
+    /// The reason why the chain is refused.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<Arc<Identity>, X509Error> {
         self.look_now_and_then();
         let reading = self.reading();
@@ -183,11 +184,11 @@ impl ClientCertificates {
         Ok(identity)
     }
 
-    /// Looks at the directories, and reads them if anything has changed; tells whether it had. They are looked at once a
-    /// minute without being told, on a thread of its own, while clients come.
+    /// Checks the directories for changes, and reads them if there are any; returns whether there were. While clients
+    /// come, a thread checks them once a minute without being told.
     ///
     /// # Errors
-    /// [`X509Error::Trust`]; what was known before stays in force.
+    /// [`X509Error::Trust`]; the earlier content stays in force.
     pub fn refresh(&self, now: SystemTime) -> Result<bool, X509Error> {
         let files = Files::list(&self.0.config)?;
         if files == self.reading().files {
@@ -199,7 +200,8 @@ impl ClientCertificates {
         Ok(true)
     }
 
-    /// What one attribute certificate says of the end entity of a client's chain, or why it is not taken.
+    /// The attributes of one attribute certificate for the end entity of a client's chain, or the reason why it is
+    /// refused.
     pub(crate) fn judge(
         &self,
         chain: &[CertificateDer<'_>],
@@ -223,7 +225,7 @@ impl ClientCertificates {
     /// The name, in slash form, of a server whose chain leads to an authority: its own certificate first.
     ///
     /// # Errors
-    /// Why the chain is not taken.
+    /// The reason why the chain is refused.
     pub(crate) fn server_name(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<String, X509Error> {
         let chain: Vec<&[u8]> = chain.iter().map(AsRef::as_ref).collect();
         let verified = self.reading().authorities.verify_server(&chain, now)?;
@@ -269,8 +271,8 @@ impl ClientCertificates {
 }
 
 impl ChainCheck for ClientCertificates {
-    /// In the handshake, a bad chain is put down in the log, and refused if so configured. What is known of it then is
-    /// not used later: [`ClientCertificates::identity`] judges each request anew.
+    /// In the handshake, a bad chain is logged, and refused if so configured. The result is not reused:
+    /// [`ClientCertificates::identity`] judges each request anew.
     fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
         let Err(error) = self.verify(chain, SystemTime::now()) else {
             return Ok(());
@@ -363,7 +365,7 @@ mod tests {
     use super::*;
     use crate::ca::{CertificateAuthority, read_certificates};
 
-    /// A new authority would count only when somebody told the door.
+    /// A new authority would count only after an explicit reload.
     #[test]
     fn a_change_is_found_while_clients_come() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Delegation as FTS and GridSite do it: the service makes a key and a request, the client signs a proxy for it, and the
-//! service then acts in the client's name. Only what has to do with certificates is here; keeping the key, sealed, between
-//! the two steps is the door's work.
+//! Delegation as in FTS and GridSite: the service makes a key and a request, the client signs a proxy for it, and the
+//! service then acts in the client's name. Only the certificates are handled here; the door keeps the key, sealed,
+//! between the two steps.
 
 use std::time::SystemTime;
 
@@ -26,7 +26,7 @@ pub enum DelegationError {
     /// The stored key is no private key.
     #[error("the stored key cannot be read")]
     Key,
-    /// What came back is no chain of certificates in PEM.
+    /// The answer is no chain of certificates in PEM.
     #[error("the proxy is no chain of at least two certificates in PEM")]
     Chain,
     /// The proxy was signed for another request.
@@ -38,9 +38,9 @@ pub enum DelegationError {
     /// The proxy speaks for another than the client.
     #[error("the proxy is of {found}, the client is {client}")]
     OtherIdentity {
-        /// Whose the proxy is.
+        /// The subject of the proxy.
         found: String,
-        /// Who sent it.
+        /// The subject of the client.
         client: String,
     },
     /// The chain is not taken.
@@ -88,12 +88,12 @@ impl Request {
     }
 }
 
-/// What a client has delegated.
+/// A delegated credential.
 #[derive(Debug, Clone)]
 pub struct Credential {
     /// Proxy, private key and the rest of the chain in PEM: a proxy file as every grid client reads it.
     pub pem: Secret,
-    /// Whom it speaks for, until when, and with which VOMS attributes.
+    /// Its identity, expiry and VOMS attributes.
     pub identity: Identity,
 }
 

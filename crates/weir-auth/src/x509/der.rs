@@ -1,4 +1,5 @@
-//! Walks DER, one element after the other, where no structure of `x509-parser` fits; and writes what little of it we make.
+//! A reader of DER, one element after the other, where no structure of `x509-parser` fits; and a writer for the few
+//! elements that we make.
 
 use x509_parser::asn1_rs::{Any, Class, FromDer as _};
 
@@ -30,13 +31,13 @@ impl<'a> Element<'a> {
         self.class == Class::ContextSpecific && self.tag == tag
     }
 
-    /// What is inside.
+    /// The content.
     pub(crate) fn inside(&self) -> Der<'a> {
         Der { rest: self.content }
     }
 }
 
-/// A row of elements. Every error is the name of what was wanted.
+/// A sequence of elements. Every error is the name of the expected element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Der<'a> {
     rest: &'a [u8],
@@ -51,7 +52,7 @@ impl<'a> Der<'a> {
         self.rest.is_empty()
     }
 
-    /// The next element, whatever it is; none at the end and before what is no DER.
+    /// The next element, of any type; `None` at the end and before invalid DER.
     pub(crate) fn next(&mut self) -> Option<Element<'a>> {
         let (rest, any) = Any::from_der(self.rest).ok()?;
         let raw = &self.rest[..self.rest.len() - rest.len()];
@@ -77,7 +78,7 @@ impl<'a> Der<'a> {
         self.next_if(|element| element.is(tag)).ok_or(what)
     }
 
-    /// All elements; an error if what follows the last one is no DER.
+    /// All elements; an error if invalid DER follows the last one.
     pub(crate) fn all(mut self, what: &'static str) -> Result<Vec<Element<'a>>, &'static str> {
         let mut elements = Vec::new();
         while !self.is_empty() {
@@ -108,7 +109,7 @@ pub(crate) fn encode(identifier: u8, inside: &[&[u8]]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// What we write would be read by nobody, ourselves included.
+    /// Our own output would be readable by no program, ours included.
     #[test]
     fn what_is_written_reads_back() {
         for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {

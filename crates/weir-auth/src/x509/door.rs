@@ -1,4 +1,4 @@
-//! What a door needs to know its users by their certificates: an operator's `[x509]` table, and what it names.
+//! A door's configuration for client certificates: an operator's `[x509]` table, and the files that it names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::{
     short_fqan,
 };
 
-/// The `[x509]` table: clients' certificates. Without it nobody is asked for one.
+/// The `[x509]` table: client certificates. Without it none is requested.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DoorConfig {
@@ -23,8 +23,8 @@ pub struct DoorConfig {
     /// Directory of VOMS servers, usually `/etc/grid-security/vomsdir`. Default: VOMS attributes are not looked at.
     #[serde(default)]
     pub vomsdir: Option<PathBuf>,
-    /// The list of VOMS servers that are asked for attributes, a file or a folder, usually `/etc/vomses`. Default: none is asked.
-    /// Doors that ask nobody refuse it.
+    /// The list of VOMS servers that are asked for attributes, a file or a folder, usually `/etc/vomses`. Default: none
+    /// is asked. Doors that never ask refuse it.
     #[serde(default)]
     pub vomses: Option<PathBuf>,
     /// How much revocation lists matter.
@@ -33,7 +33,7 @@ pub struct DoorConfig {
     /// Our names, for VOMS attributes that are meant for certain hosts.
     #[serde(default)]
     pub host_names: Vec<String>,
-    /// Whether a bad certificate ends the TLS handshake; by default the request is answered with what is wrong.
+    /// Whether a bad certificate ends the TLS handshake; by default the request is answered with the error.
     #[serde(default)]
     pub refuse_in_handshake: bool,
     /// A grid-mapfile, for users without VOMS attributes. Default: they have no VO.
@@ -148,7 +148,8 @@ impl Door {
         identity.vo().or_else(by_name).map(str::to_owned)
     }
 
-    /// Reads the grid-mapfile, and the directories if anything in them has changed. What cannot be read is left as it was.
+    /// Reads the grid-mapfile, and the directories if anything in them has changed. Unreadable ones keep their former
+    /// content.
     ///
     /// # Errors
     /// [`DoorError`]: the first that cannot be read.

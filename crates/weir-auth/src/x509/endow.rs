@@ -1,5 +1,5 @@
-//! Puts VOMS attributes into a proxy that somebody delegated: asks for them in that proxy's name, and makes a proxy below it
-//! (RFC 3820), with a key of its own, that carries them.
+//! Adding VOMS attributes to a delegated proxy: requests them in that proxy's name, and makes a proxy below it (RFC
+//! 3820), with a key of its own, that carries them.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,9 +30,9 @@ use crate::secret::Secret;
 /// How long a new proxy and its attributes are to live, if the one above it does: the usual time of `voms-proxy-init`, which
 /// FTS leaves as it is.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Seconds by which a new proxy begins before its time, for hosts whose clocks are late: as other makers of proxies do.
+/// Seconds by which a new proxy begins before its time, for hosts whose clocks are late: as other proxy tools do.
 const EARLIER: i64 = 300;
-/// As that of a delegated key.
+/// The key size of a delegated proxy.
 const KEY_BITS: u32 = 2048;
 
 /// One key is made at a time: it costs some 100 ms of CPU, and many may ask for one.
@@ -54,21 +54,21 @@ pub enum EndowError {
     /// The process is about to end.
     #[error("the proxy was not made: the process ends")]
     Stopped,
-    /// The proxy that was made does not say what it should.
+    /// The new proxy lacks attributes that it should have.
     #[error("the proxy that was made carries attributes of {taken} VOs in place of {given}")]
     Lost {
         /// Attribute certificates that were put into it.
         given: usize,
-        /// Those that were found in it.
+        /// The attributes found in it.
         taken: usize,
     },
 }
 
-/// Asks VOMS servers for all that is requested, and makes a proxy with it below the delegated one.
+/// Asks VOMS servers for all requested attributes, and makes a proxy with them below the delegated one.
 ///
-/// The new proxy lives as long as the one above it and its attributes do, 12 hours at most; it is limited if that one is. Its
-/// file has the key of the delegated one too, as the last: what was endowed earlier is put aside, and all begins with that one.
-/// `identity.not_after` of what is returned is when the first of all that ends.
+/// The new proxy lives as long as the one above it and its attributes do, 12 hours at most; it is limited if that one
+/// is. Its file ends with the key of the delegated one: earlier additions are dropped, and each call starts from the
+/// delegated proxy. `identity.not_after` of the result is the earliest end of all parts.
 ///
 /// # Errors
 /// [`EndowError`].
@@ -94,7 +94,7 @@ pub async fn endow(
     let certificates = client.certificates().clone();
     let turn = MAKING.acquire().await;
     let making = tokio::task::spawn_blocking(move || {
-        // Held to the end of the work, also if nobody waits for it any more.
+        // Held to the end of the work, even if its caller has gone.
         let _turn = turn;
         let pem = below(&delegated, &carried, is_limited, (now, until))?;
         let made = certificates.verify(&certificates_of(&pem), now)?;
@@ -117,7 +117,7 @@ pub async fn endow(
     })
 }
 
-/// The proxy file that was delegated: of one that was endowed earlier, what comes after the new proxy and its key.
+/// The delegated proxy file: of a file with attributes, the part after the new proxy and its key.
 fn above(file: &Secret) -> Secret {
     const END: &str = "-----END PRIVATE KEY-----\n";
     match file.expose().split_once(END) {

@@ -1,4 +1,4 @@
-//! Why a certificate chain is not taken, and what its holder or the operator can do about it.
+//! The reasons for which a certificate chain is refused, with remedies for its holder or the operator.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum X509Error {
-    /// A certificate, or what a proxy says of itself, is no valid DER.
+    /// A certificate, or a proxy's extension, is no valid DER.
     #[error("certificate {place} of the chain is malformed: {what}")]
     Malformed {
         /// From 0, the client's own.
         place: usize,
-        /// What was wanted.
+        /// The expected element.
         what: &'static str,
     },
     /// More certificates than any client needs.
@@ -29,7 +29,7 @@ pub enum X509Error {
     /// A certificate's time is over.
     #[error("certificate {subject} expired {} s ago", ago.as_secs())]
     Expired {
-        /// Whose it is.
+        /// The subject.
         subject: String,
         /// Since when.
         ago: Duration,
@@ -37,7 +37,7 @@ pub enum X509Error {
     /// A certificate's time has not come.
     #[error("certificate {subject} is not valid for another {} s", starts_in.as_secs())]
     NotYetValid {
-        /// Whose it is.
+        /// The subject.
         subject: String,
         /// Until when.
         starts_in: Duration,
@@ -45,7 +45,7 @@ pub enum X509Error {
     /// The chain does not lead to a trusted authority, or breaks a rule on the way.
     #[error("certificate {subject} is not trusted: {cause}")]
     Untrusted {
-        /// Whose certificate fails.
+        /// The subject.
         subject: String,
         /// OpenSSL's words.
         cause: String,
@@ -53,7 +53,7 @@ pub enum X509Error {
     /// Its authority has revoked it.
     #[error("certificate {subject} was revoked by {issuer}")]
     Revoked {
-        /// Whose it was.
+        /// The subject.
         subject: String,
         /// The authority.
         issuer: String,
@@ -69,7 +69,7 @@ pub enum X509Error {
     /// The authority signed a name that its signing policy does not give it.
     #[error("{issuer} may not sign {subject}: its signing policy does not name it")]
     SigningPolicy {
-        /// Whose certificate it is.
+        /// The subject.
         subject: String,
         /// The authority.
         issuer: String,
@@ -99,7 +99,7 @@ pub enum X509Error {
     /// A limited proxy where a full one is needed: it may move data, not start or delegate work.
     #[error("{subject} came with a limited proxy, which may not do this")]
     Limited {
-        /// Whose proxy it is.
+        /// The subject.
         subject: String,
     },
     /// The directory with the authorities, or that with the VOMS servers, could not be read, or has nothing to trust.
@@ -107,7 +107,7 @@ pub enum X509Error {
     Trust {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// OpenSSL could not do its work.
@@ -134,7 +134,7 @@ impl X509Error {
         }
     }
 
-    /// What the holder or the operator can do about it: one sentence.
+    /// The remedy for the holder or the operator: one sentence.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Expired { .. } => "make a new proxy, or renew the certificate",

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::error::X509Error;
 
-/// A file, and what tells that it has changed.
+/// A file, with values that reveal a change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) path: PathBuf,
@@ -27,8 +27,8 @@ impl Entry {
     }
 }
 
-/// The files in a directory and so many levels of directories below, in order of their paths. A link counts as what it
-/// leads to; one that leads nowhere is left out.
+/// The files in a directory and so many levels of directories below, in order of their paths. A link counts as its
+/// target; a dangling one is left out.
 pub(crate) fn list(dir: &Path, levels: usize) -> Result<Vec<Entry>, X509Error> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(X509Error::trust(dir))? {

@@ -1,5 +1,4 @@
-//! What every reader of certificates here must survive, and hold to, for any input. Built for tests and for the targets of
-//! `fuzz/` only.
+//! Invariants of the certificate readers here, for any input. Built for tests and for the targets of `fuzz/` only.
 #![allow(clippy::unwrap_used, reason = "a panic is how a target fails")]
 
 use std::sync::LazyLock;
@@ -28,7 +27,7 @@ const AUTHORITY: &[u8] = include_bytes!("fuzzing.pem");
 /// When the seeds were made.
 const NOW: u64 = 1_795_288_931;
 const AUTHORITY_NAME: &str = "/C=XY/O=Grid/CN=Test CA";
-/// All to whom it has given certificates.
+/// All subjects of its certificates.
 const SUBJECTS: [&str; 4] = [
     AUTHORITY_NAME,
     "/C=XY/O=Grid/CN=Sub CA",
@@ -70,8 +69,8 @@ fn split(data: &[u8]) -> Vec<CertificateDer<'_>> {
     chain
 }
 
-/// A client's chain: whoever is let in is one of those whom the authority knows, in time, and of no other VO or group
-/// than the server said.
+/// A client's chain: an accepted client is one that the authority has certified, in time, and of no other VO or group
+/// than the server stated.
 pub fn chains(data: &[u8]) {
     let Ok(identity) = CERTIFICATES.verify(&split(data), now()) else {
         return;
@@ -82,7 +81,7 @@ pub fn chains(data: &[u8]) {
     assert!(identity.fqans().all(|fqan| FQANS.contains(&fqan)), "{identity:?}");
 }
 
-/// The extension with attribute certificates: what is read is fit for a log line and of the server's own VO.
+/// The extension with attribute certificates: accepted values are fit for a log line and of the server's own VO.
 pub fn attributes(data: &[u8]) {
     let Ok(certificates) = in_extension(data) else { return };
     for certificate in certificates.into_iter().flatten() {
@@ -131,7 +130,7 @@ pub fn gridmap(data: &[u8]) {
     }
 }
 
-/// What a client sends for its delegation: nobody but us has signed a proxy for this key, so none is taken.
+/// A client's message for a delegation: only we have signed a proxy for this key, so none is accepted.
 pub fn delegation(data: &[u8]) {
     static REQUEST: LazyLock<Request> = LazyLock::new(|| Request::new().unwrap());
     static CLIENT: LazyLock<Identity> = LazyLock::new(|| Identity {
@@ -147,7 +146,7 @@ pub fn delegation(data: &[u8]) {
     accept(&REQUEST.key_pem, text, &CLIENT, &CERTIFICATES, now()).unwrap_err();
 }
 
-/// A VOMS server's answer: what is told on of it is printable and bounded.
+/// A VOMS server's answer: the part that is passed on is printable and bounded.
 pub fn voms_answers(data: &[u8]) {
     let is_told = |text: &str| assert!(text.len() <= 3 * MESSAGE_MAX && is_printable(text), "{text:?}");
     match answer::read(data) {
@@ -159,8 +158,8 @@ pub fn voms_answers(data: &[u8]) {
     }
 }
 
-/// A `vomses`, and what users ask for: whatever they hold, a request goes to the server's host and port, for the attributes that
-/// were asked for and nothing else.
+/// A `vomses` file, and a user's request: for any content, a request goes to the server's host and port, for the
+/// requested attributes and nothing else.
 pub fn vomses(data: &[u8]) {
     const USUAL: &str = "\"dune\" \"voms.example.org\" \"15000\" \"/CN=voms.example.org\" \"dune\"";
     let Ok(text) = std::str::from_utf8(data) else { return };

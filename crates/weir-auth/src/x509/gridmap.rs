@@ -19,7 +19,7 @@ use super::name::usual_form;
 pub struct GridmapError {
     /// From 1.
     pub line: usize,
-    /// What should stand there.
+    /// The expected element.
     pub wanted: &'static str,
 }
 
@@ -30,12 +30,12 @@ pub struct Gridmap {
 }
 
 impl Gridmap {
-    /// Reads a file's text. A name that comes twice has the accounts of both lines, in their order.
+    /// Parses a file's text. A name on two lines has the accounts of both, in their order.
     ///
     /// In double quotes, `\"`, `\\` and `\xHH` stand for a character; without quotes a name ends at white space.
     ///
     /// # Errors
-    /// The first line that cannot be read: half a file must not decide who is let in.
+    /// The first line that cannot be read: half a file must not decide about access.
     pub fn parse(text: &str) -> Result<Self, GridmapError> {
         let mut map = Self::default();
         for (number, line) in text.lines().enumerate() {
@@ -64,8 +64,8 @@ impl Gridmap {
         self.accounts.keys().map(String::as_str)
     }
 
-    /// The VO of a certificate's name: that of its default account in `vos`, or the pool's name if the account is a pool
-    /// (`.atlas`), which is how sites write a VO where there are no VOMS attributes.
+    /// The VO of a certificate's name: that of its default account in `vos`, or the pool's name if the account is a
+    /// pool (`.atlas`), which is how sites write a VO where there are no VOMS attributes.
     pub fn vo<'a>(&'a self, subject: &str, vos: &'a BTreeMap<String, String>) -> Option<&'a str> {
         let account = self.accounts(subject).first()?;
         let named = vos.get(account).map(String::as_str);
@@ -73,7 +73,7 @@ impl Gridmap {
     }
 }
 
-/// The name at the start of a line in the form in which certificates print, and what follows it.
+/// The name at the start of a line in the form in which certificates print, and the rest of the line.
 fn name(line: &str) -> Result<(String, &str), &'static str> {
     let (bytes, rest) = if let Some(quoted) = line.strip_prefix('"') {
         unquote(quoted)?
@@ -167,7 +167,7 @@ mod tests {
         check("\"/CN=a/Email=b@c\" x", "/CN=a/emailAddress=b@c", &["x"]);
     }
 
-    /// Half a file would decide who is let in.
+    /// Half a file would decide about access.
     #[test]
     fn a_line_that_cannot_be_read_is_an_error() {
         for text in [

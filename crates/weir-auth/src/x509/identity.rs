@@ -1,14 +1,14 @@
-//! Who a chain of certificates speaks for.
+//! The identity of a chain of certificates.
 
 use std::time::SystemTime;
 
 use super::error::X509Error;
 use super::voms::VomsAttributes;
 
-/// Whom a verified chain speaks for.
+/// The identity of a verified chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The end entity's name in slash form, without those of its proxies: `/DC=ch/DC=cern/CN=Somebody`.
+    /// The end entity's name in slash form, without the parts that its proxies add: `/DC=ch/DC=cern/CN=Somebody`.
     pub subject: String,
     /// The name of the authority that vouches for the end entity, in slash form.
     pub issuer: String,
@@ -18,7 +18,7 @@ pub struct Identity {
     pub n_proxies: usize,
     /// Whether one of them is limited: such a client may move data, but neither start nor delegate work.
     pub is_limited: bool,
-    /// What VOs say of the end entity, verified; the primary VO first. Empty without VOMS attributes.
+    /// The verified VOMS attributes of the end entity; the primary VO first. Empty without VOMS attributes.
     pub voms: Vec<VomsAttributes>,
     /// The end entity's certificate in DER.
     pub certificate: Vec<u8>,
@@ -37,7 +37,7 @@ impl Identity {
             .flat_map(|attributes| attributes.fqans.iter().map(String::as_str))
     }
 
-    /// Refuses a limited proxy: for what starts or delegates work.
+    /// Refuses a limited proxy: for requests that start or delegate work.
     ///
     /// # Errors
     /// [`X509Error::Limited`].

@@ -1,8 +1,8 @@
 //! Client certificates: X.509 as grids use it, with RFC 3820 proxies, VOMS attributes and grid-mapfiles.
 //!
 //! A door opens one [`ClientCertificates`] on its directories of authorities and VOMS servers, gives it to
-//! [`weir_http::server_config_asking`], and asks it for the [`Identity`] of each request. A client without a certificate
-//! is none of its business: that one may have a token.
+//! [`weir_http::server_config_asking`], and asks it for the [`Identity`] of each request. It ignores clients without a
+//! certificate: they may have a token.
 //!
 //! ```no_run
 //! # use std::{sync::Arc, time::SystemTime};
@@ -21,10 +21,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Who checks what: OpenSSL builds the chain and checks signatures, names, path lengths and key usage, because no
-//! certificate library of Rust knows proxies; times, revocation, signing policies and what a proxy is for are checked
-//! here; the TLS handshake proves that the client holds the key. A chain is judged again at least every minute, so that
-//! neither a connection that is kept open nor a resumed TLS session outlives a revocation or an expiry.
+//! Division of the checks: OpenSSL builds the chain and checks signatures, names, path lengths and key usage, because
+//! no certificate library of Rust supports proxies. Times, revocation, signing policies and the purpose of proxies are
+//! checked here. The TLS handshake proves that the client holds the key. A chain is judged again at least every minute,
+//! so that neither a connection that is kept open nor a resumed TLS session outlives a revocation or an expiry.
 
 mod authorities;
 mod clients;

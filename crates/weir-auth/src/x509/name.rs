@@ -84,7 +84,7 @@ fn short_name(oid: &str) -> Option<&'static str> {
     found.map(|(_, short)| *short)
 }
 
-/// The common name at the very end of a name, if that is what stands there.
+/// The common name at the very end of a name, if there is one.
 pub(crate) fn last_common_name<'a>(name: &X509Name<'a>) -> Option<&'a [u8]> {
     let last = name.iter_rdn().last()?;
     let mut attributes = last.iter();
@@ -92,7 +92,7 @@ pub(crate) fn last_common_name<'a>(name: &X509Name<'a>) -> Option<&'a [u8]> {
     (attribute.attr_type().to_id_string() == "2.5.4.3").then(|| attribute.attr_value().data)
 }
 
-/// A name as a file writes it, with the spellings of older OpenSSL turned into those of [`slash_form`].
+/// A name as a file writes it, with the spellings of older OpenSSL converted to those of [`slash_form`].
 pub(crate) fn usual_form(name: &str) -> String {
     let mut name = name.trim().to_owned();
     for (old, usual) in [

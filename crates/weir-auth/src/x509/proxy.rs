@@ -1,4 +1,4 @@
-//! Proxy certificates (RFC 3820): what a certificate says of itself being a proxy, and whose chain it is.
+//! Proxy certificates (RFC 3820): the proxy extension of a certificate, and the end entity of a chain.
 
 use x509_parser::asn1_rs::{Oid, oid};
 use x509_parser::prelude::X509Certificate;
@@ -14,14 +14,14 @@ pub(crate) const INHERIT_ALL: Oid<'static> = oid!(1.3.6.1.5.5.7.21.1);
 /// Globus's limited proxy: it may move data, and not start jobs.
 pub(crate) const LIMITED: Oid<'static> = oid!(1.3.6.1.4.1.3536.1.1.1.9);
 
-/// What the rights of a proxy are.
+/// The rights of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rights {
     All,
     Limited,
 }
 
-/// The end entity of a verified chain, and what its proxies leave of its rights.
+/// The end entity of a verified chain, and the rights that its proxies leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bearer {
     /// Place of the end entity in the chain: so many proxies stand before it.

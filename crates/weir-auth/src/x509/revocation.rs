@@ -40,7 +40,7 @@ struct List {
 }
 
 impl Revocations {
-    /// Takes the lists of a file whose signature is by one of the authorities; the error says why one was left out.
+    /// Adds the lists of a file that are signed by one of the authorities; the error says why one was left out.
     pub(crate) fn add(&mut self, file: &[u8], authorities: &[Vec<u8>]) -> Result<(), &'static str> {
         if !file.starts_with(b"-----") && !file.windows(11).any(|part| part == b"-----BEGIN ") {
             return self.add_list(file, authorities);
@@ -54,7 +54,7 @@ impl Revocations {
 
     fn add_list(&mut self, der: &[u8], authorities: &[Vec<u8>]) -> Result<(), &'static str> {
         let (_, list) = CertificateRevocationList::from_der(der).map_err(|_| "it is no revocation list")?;
-        // Such a list speaks of a part of the certificates only, or of somebody else's (RFC 5280 section 5.2).
+        // Such a list covers only a part of the certificates, or those of another issuer (RFC 5280 section 5.2).
         if list.extensions().iter().any(|extension| extension.critical) {
             return Err("it is a partial or indirect list");
         }
@@ -80,7 +80,7 @@ impl Revocations {
         old.map(|list| list.issuer.as_str())
     }
 
-    /// Who has revoked the certificate, by name; among authorities of one name, the one that signed it.
+    /// The authority that has revoked the certificate, by name; among authorities of one name, the one that signed it.
     pub(crate) fn revoker(&self, der: &[u8], certificate: &X509Certificate<'_>) -> Option<&str> {
         let issuer = slash_form(certificate.issuer());
         let serial = certificate.raw_serial();

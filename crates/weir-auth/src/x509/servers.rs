@@ -24,7 +24,7 @@ pub struct ServerRevocations {
     reading: RwLock<Reading>,
 }
 
-/// What the directories held, and which files told of it.
+/// The content of the directories, and the files that it came from.
 #[derive(Default, Clone)]
 struct Reading {
     files: Vec<Entry>,
@@ -56,16 +56,16 @@ impl ServerRevocations {
     /// Reads them again, for servers that are connected to from now on.
     ///
     /// # Errors
-    /// A directory cannot be listed; then what was read before stays in force.
+    /// A directory cannot be listed; then the earlier content stays in force.
     pub fn refresh(&self, now: SystemTime) -> Result<(), X509Error> {
         self.read(self.list()?, now);
         Ok(())
     }
 
-    /// Reads them again if their files have changed, and tells whether they had.
+    /// Reads them again if their files have changed, and returns whether they had.
     ///
     /// # Errors
-    /// A directory cannot be listed; then what was read before stays in force.
+    /// A directory cannot be listed; then the earlier content stays in force.
     pub fn look(&self, now: SystemTime) -> Result<bool, X509Error> {
         let files = self.list()?;
         let changed = files != self.reading().files;
@@ -102,7 +102,7 @@ impl ChainCheck for ServerRevocations {
             .lists
             .clone();
         for der in chain {
-            // Whoever cannot be read has not got this far.
+            // An unreadable certificate does not get this far.
             let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
             if let Some(issuer) = lists.revoker(der, &certificate) {
                 let server = slash_form(certificate.subject());

@@ -1,4 +1,4 @@
-//! Which names an authority may sign: Globus's `*.signing_policy` files, as the IGTF distributes them.
+//! The names that an authority may sign: Globus's `*.signing_policy` files, as the IGTF distributes them.
 //!
 //! ```text
 //! access_id_CA   X509    '/C=XY/O=Grid/CN=Authority'
@@ -17,7 +17,7 @@ pub(crate) struct SigningPolicies {
 }
 
 impl SigningPolicies {
-    /// Takes the entries of a file. What is no entry of the form above is passed over.
+    /// Adds the entries of a file. Entries of other forms are ignored.
     pub(crate) fn add(&mut self, text: &str) {
         let mut authority = None;
         for line in text.lines() {

@@ -22,7 +22,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What a server gives.
+/// The content of a server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
     /// An attribute certificate in DER, as far as the server tells. Never empty.
@@ -65,7 +65,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Given, AnswerError> {
     let mut reader = Reader::from_reader(body);
     let config = reader.config_mut();
     config.expand_empty_elements = true;
-    // vomsd does not escape what it says.
+    // vomsd does not escape its messages.
     config.allow_dangling_amp = true;
     let mut reading = Reading::default();
     loop {
@@ -227,7 +227,7 @@ mod tests {
         );
     }
 
-    /// A user would not learn why the VO refuses, or the server could write what it likes into logs and answers.
+    /// A user would not learn why the VO refuses, or the server could write anything into logs and answers.
     #[test]
     fn a_refusal_is_told_on_printable_and_bounded() {
         let refused = |body: &str| match read(body.as_bytes()) {

@@ -22,7 +22,7 @@ pub(crate) const CERTIFICATES_MAX: usize = 16;
 /// FQANs of one certificate: a user is in some dozens of groups.
 const FQANS_MAX: usize = 512;
 
-/// What an attribute certificate says; nothing of it is verified.
+/// The content of an attribute certificate; none of it is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AttributeCertificate<'a> {
     /// The part that is signed.
@@ -52,10 +52,11 @@ pub(crate) struct AttributeCertificate<'a> {
     pub(crate) targets: Option<Vec<String>>,
 }
 
-/// The attribute certificates in a proxy's extension: `SEQUENCE { SEQUENCE OF AttributeCertificate }`, each for itself.
+/// The attribute certificates in a proxy's extension: `SEQUENCE { SEQUENCE OF AttributeCertificate }`, each with its
+/// own result.
 ///
 /// # Errors
-/// What was wanted where the extension itself cannot be read.
+/// The expected element, if the extension itself cannot be read.
 pub(crate) fn in_extension(value: &[u8]) -> Result<Vec<Result<AttributeCertificate<'_>, &'static str>>, &'static str> {
     let mut outer = Der::new(value)
         .expect(SEQUENCE, "a list of attribute certificates")?
@@ -71,7 +72,7 @@ pub(crate) fn in_extension(value: &[u8]) -> Result<Vec<Result<AttributeCertifica
 /// One attribute certificate and nothing behind it.
 ///
 /// # Errors
-/// What was wanted.
+/// The expected element.
 pub(crate) fn parse(der: &[u8]) -> Result<AttributeCertificate<'_>, &'static str> {
     let mut row = Der::new(der);
     let certificate = row.expect(SEQUENCE, "an attribute certificate")?;
@@ -269,7 +270,7 @@ fn server(uri: &[u8]) -> Option<(String, String)> {
     (fine(vo) && fine(host)).then(|| (vo.to_owned(), host.to_owned()))
 }
 
-/// An FQAN is a path below its VO: a server speaks for no other's groups. What it is made of can stand in a log line.
+/// An FQAN is a path below its VO: a server speaks only for its own groups. Its characters are fit for a log line.
 fn is_fqan(text: &str, vo: &str) -> bool {
     let below = text.strip_prefix('/').and_then(|text| text.strip_prefix(vo));
     let printable = text
@@ -278,8 +279,8 @@ fn is_fqan(text: &str, vo: &str) -> bool {
     printable && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// `Targets ::= SEQUENCE OF Target`, each a general name in one tag or two; VOMS writes one list into another. Whatever
-/// the nesting: the hosts are the URIs (`[6]`) and DNS names (`[2]`) inside.
+/// `Targets ::= SEQUENCE OF Target`, each a general name in one tag or two; VOMS writes one list into another. At any
+/// nesting, the hosts are the URIs (`[6]`) and DNS names (`[2]`) inside.
 fn targets(value: Der<'_>) -> Result<Vec<String>, &'static str> {
     let mut hosts = Vec::new();
     let mut open = vec![(value, 0)];

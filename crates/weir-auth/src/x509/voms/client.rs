@@ -74,7 +74,7 @@ enum Reason {
     Lacks { fqan: String, warnings: Vec<String> },
 }
 
-/// A client of VOMS servers. Clones share connections and what is known of authorities.
+/// A client of VOMS servers. Clones share connections and authorities.
 #[derive(Debug, Clone)]
 pub struct VomsClient {
     client: Client,
@@ -82,7 +82,7 @@ pub struct VomsClient {
     patience: Duration,
 }
 
-/// An attribute certificate that was given, and is one that we would take from a client.
+/// A granted attribute certificate that we would also accept from a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Granted {
     pub(crate) certificate: Vec<u8>,
@@ -90,9 +90,9 @@ pub(crate) struct Granted {
 }
 
 impl VomsClient {
-    /// Servers are reached through `client`, and must be those whose names `vomses` has, under authorities of both `client` and
-    /// `certificates`; what they give is taken if `certificates` would take it from a user. Each may take as long as `patience`
-    /// for the whole of its answer.
+    /// Servers are reached through `client`. They must have their names in `vomses`, under authorities of both `client`
+    /// and `certificates`; their attributes are accepted if `certificates` would accept them from a user. `patience`
+    /// limits each server's whole answer.
     pub fn new(client: Client, certificates: ClientCertificates, patience: Duration) -> Self {
         Self {
             client,
@@ -105,8 +105,8 @@ impl VomsClient {
         &self.certificates
     }
 
-    /// Asks the VO's servers, one after the other, until one gives what was asked for: for `lifetime`, of which servers may
-    /// give less.
+    /// Asks the VO's servers, one after the other, until one grants the request: for `lifetime`, which servers may
+    /// shorten.
     ///
     /// # Errors
     /// [`VomsError`].
@@ -235,7 +235,7 @@ pub(crate) fn certificates_of(pem: &Secret) -> Vec<CertificateDer<'static>> {
     certificates.filter_map(Result::ok).collect()
 }
 
-/// That a server is the one of its line in `vomses`, under an authority of the grid that has not revoked it.
+/// Checks that a server has the name of its line in `vomses`, under an authority of the grid that has not revoked it.
 #[derive(Debug)]
 struct ServerCheck {
     certificates: ClientCertificates,
@@ -252,7 +252,7 @@ impl ChainCheck for ServerCheck {
             Ok(name) => format!("it is {name}, not {}", self.subject),
             Err(error) => error_chain(&error),
         };
-        // The first that is shown is the one that ends the handshake.
+        // The first error ends the handshake.
         let _ = self.wrong.set(wrong);
         Err(CertificateError::ApplicationVerificationFailure)
     }
@@ -262,7 +262,7 @@ impl ChainCheck for ServerCheck {
 mod tests {
     use super::*;
 
-    /// Servers would not understand what they are asked.
+    /// Servers would not understand the requests.
     #[test]
     fn requests_are_written_as_voms_clients_write_them() {
         let server = VomsServer {

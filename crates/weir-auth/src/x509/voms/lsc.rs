@@ -1,5 +1,5 @@
-//! LSC files (`vomsdir/<vo>/<host>.lsc`): which certificate a VO's attribute server signs with, by its name and those of
-//! its authorities. One name a line, the server's first, each followed by that of its issuer.
+//! LSC files (`vomsdir/<vo>/<host>.lsc`): the certificate that a VO's attribute server signs with, by its name and
+//! those of its authorities. One name a line, the server's first, each followed by that of its issuer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Reads the files `<vo>/<host>.lsc` among those of a directory.
+    /// Reads the files `<vo>/<host>.lsc` in a directory.
     pub(crate) fn load(dir: &Path, entries: &[Entry]) -> Self {
         let mut servers = Self::default();
         for entry in entries.iter().filter(|entry| entry.extension() == "lsc") {
@@ -50,7 +50,7 @@ impl Servers {
         self.chains.contains_key(&(vo.to_owned(), host.to_ascii_lowercase()))
     }
 
-    /// Whether a verified chain, by its names from the server to the root, is one that the VO's server may sign with.
+    /// Whether the VO's server may sign with a verified chain, given by its names from the server to the root.
     pub(crate) fn allow(&self, vo: &str, host: &str, names: &[String]) -> bool {
         let key = (vo.to_owned(), host.to_ascii_lowercase());
         let known = self.chains.get(&key);

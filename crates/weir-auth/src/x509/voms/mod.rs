@@ -1,5 +1,5 @@
-//! VOMS attributes: what a VO says of a user, in attribute certificates that ride in the user's proxy; and how they are asked
-//! for ([`client`]).
+//! VOMS attributes: a VO's statements about a user, in attribute certificates inside the user's proxy; and their
+//! requests ([`client`]).
 
 pub(crate) mod answer;
 pub(crate) mod attribute_certificate;
@@ -23,10 +23,10 @@ use super::name::slash_form;
 
 /// The extension of a proxy with attribute certificates (GFD.182 section 3.1).
 pub(crate) const ATTRIBUTE_CERTIFICATES: Oid<'static> = oid!(1.3.6.1.4.1.8005.100.100.5);
-/// How far the clock of a VOMS server may be from ours: what VOMS itself allows.
+/// Largest difference between the clock of a VOMS server and ours: the limit of VOMS itself.
 pub(crate) const CLOCK_SKEW: i64 = 300;
 
-/// What a VO says of the holder of a certificate, verified.
+/// The verified statements of a VO about the holder of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VomsAttributes {
     /// The VO.
@@ -43,7 +43,7 @@ pub struct VomsAttributes {
     pub serial: String,
 }
 
-/// Whom a VO's word is taken from, and who we are.
+/// The trusted servers of VOs, and our own names.
 #[derive(Clone, Copy)]
 pub(crate) struct Trust<'a> {
     pub(crate) authorities: &'a Authorities,
@@ -54,7 +54,7 @@ pub(crate) struct Trust<'a> {
 
 /// The verified attributes of a chain, leaf first, whose end entity stands at `place`.
 ///
-/// Those of the proxy nearest to the leaf that has some. An attribute certificate that is no good is left out with a line
+/// They come from the proxy nearest to the leaf that has some. An invalid attribute certificate is left out with a line
 /// in the log, and its holder goes on without it.
 pub(crate) fn attributes(
     chain: &[X509Certificate<'_>],
@@ -92,7 +92,8 @@ pub(crate) fn attributes(
     verified
 }
 
-/// What one attribute certificate says of its holder, the end entity of a chain; or why it is not taken.
+/// The attributes of one attribute certificate for its holder, the end entity of a chain; or the reason why it is
+/// refused.
 pub(crate) fn judge(
     certificate: &[u8],
     holder: &X509Certificate<'_>,
@@ -103,7 +104,7 @@ pub(crate) fn judge(
     verify(&certificate, holder, trust, unix(now))
 }
 
-/// `/atlas/Role=production/Capability=NULL` without what says nothing: `/atlas/Role=production`.
+/// `/atlas/Role=production/Capability=NULL` without its empty parts: `/atlas/Role=production`.
 pub fn short_fqan(fqan: &str) -> &str {
     let fqan = fqan.strip_suffix("/Capability=NULL").unwrap_or(fqan);
     fqan.strip_suffix("/Role=NULL").unwrap_or(fqan)
@@ -150,7 +151,7 @@ fn verify(
     })
 }
 
-/// Checks who signed; gives the server's name.
+/// Checks the signer; returns the server's name.
 fn signer(certificate: &AttributeCertificate<'_>, trust: Trust<'_>, now: i64) -> Result<String, String> {
     if certificate.server_chain.is_empty() {
         return Err("the server's certificate is not in them".to_owned());
@@ -174,7 +175,7 @@ fn signer(certificate: &AttributeCertificate<'_>, trust: Trust<'_>, now: i64) ->
     Ok(names.into_iter().next().unwrap_or_default())
 }
 
-/// Whether the signature is that of the key; none if it is of a kind that is not taken.
+/// Whether the key made the signature; `None` for an unsupported kind.
 fn is_signed(certificate: &AttributeCertificate<'_>, key: &[u8]) -> Option<bool> {
     let digest = match certificate.algorithm.as_str() {
         // RSA and ECDSA, with SHA-256, SHA-384 and SHA-512.
@@ -192,7 +193,7 @@ fn is_signed(certificate: &AttributeCertificate<'_>, key: &[u8]) -> Option<bool>
 mod tests {
     use super::*;
 
-    /// What says nothing would make two of one group.
+    /// Empty parts would make two groups of one.
     #[test]
     fn fqans_have_a_short_form() {
         let check = |fqan: &str, short: &str| assert_eq!(short_fqan(fqan), short);

@@ -1,4 +1,4 @@
-//! What users ask a VOMS server for, in the words of `voms-proxy-init -voms`.
+//! Users' requests to a VOMS server, in the syntax of `voms-proxy-init -voms`.
 
 use thiserror::Error;
 
@@ -7,13 +7,12 @@ use super::short_fqan;
 use super::vomses::is_word;
 use crate::error::printable;
 
-/// What is asked of one VO.
+/// A request to one VO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttributeRequest {
     /// The VO, or the alias under which `vomses` has its servers.
     pub vo: String,
-    /// Groups and roles, `/vo/group/Role=x`, without what says nothing; empty: what the VO gives to a member who asks for
-    /// nothing in particular.
+    /// Groups and roles, `/vo/group/Role=x`, without empty parts; empty: the VO's default attributes of a member.
     pub fqans: Vec<String>,
 }
 

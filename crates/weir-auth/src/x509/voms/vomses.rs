@@ -1,5 +1,4 @@
-//! `vomses`: where the VOMS servers of a VO are asked for attributes, and who they are. A line each, as every VOMS client
-//! reads it:
+//! `vomses`: the addresses and names of the VOMS servers of VOs. A line each, as every VOMS client reads it:
 //!
 //! ```text
 //! "alias" "host" "port" "name of the server's certificate" "vo"
@@ -18,7 +17,7 @@ use super::super::name::usual_form;
 /// A VOMS server, as a line of `vomses` has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VomsServer {
-    /// What users call it: usually the VO.
+    /// Its name for users: usually the VO.
     pub alias: String,
     /// A DNS name or an IPv4 address.
     pub host: String,
@@ -26,7 +25,7 @@ pub struct VomsServer {
     pub port: u16,
     /// The name of its certificate in slash form.
     pub subject: String,
-    /// The VO whose attributes it gives.
+    /// Its VO.
     pub vo: String,
 }
 
@@ -36,7 +35,7 @@ pub struct VomsServer {
 pub struct VomsesLine {
     /// From 1.
     pub line: usize,
-    /// What should stand there.
+    /// The expected element.
     pub wanted: &'static str,
 }
 
@@ -46,9 +45,9 @@ pub enum VomsesError {
     /// The file or the folder cannot be read.
     #[error("could not read {path}")]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -68,8 +67,8 @@ pub enum VomsesError {
 pub struct Vomses(Vec<VomsServer>);
 
 impl Vomses {
-    /// Reads a file's text. Empty lines and those that begin with `#` are passed over; a sixth field, which told a version of
-    /// Globus, is too.
+    /// Parses a file's text. Empty lines and comments (`#`) are ignored, and so is a sixth field, the version of
+    /// Globus.
     ///
     /// # Errors
     /// The first line that cannot be read.
@@ -89,9 +88,9 @@ impl Vomses {
         Ok(Self(servers))
     }
 
-    /// Reads a file, or all files of a folder and of the folders in it, in the order of their paths. In a folder one that cannot
-    /// be read is left out, with a line in the log: one VO's odd file must not shut out the others. Names that begin with a dot
-    /// are passed over.
+    /// Reads a file, or all files of a folder and of the folders in it, in the order of their paths. In a folder an
+    /// unreadable file is left out, with a line in the log: one VO's odd file must not shut out the others. Names that
+    /// begin with a dot are ignored.
     ///
     /// # Errors
     /// [`VomsesError`].
@@ -188,7 +187,7 @@ fn field<'a>(rest: &mut &'a str) -> Option<&'a str> {
     Some(field).filter(|field| !field.is_empty())
 }
 
-/// What hosts and VOs are made of; it can stand in a URL as it is.
+/// The characters of hosts and VOs, which can stand in a URL unescaped.
 pub(crate) fn is_word(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     !text.is_empty() && text.bytes().all(inside) && text.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -264,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// What one program writes, we would read otherwise.
+        /// A line written by one program would be read differently here.
         #[test]
         fn lines_read_back(
             fields in proptest::collection::vec(
