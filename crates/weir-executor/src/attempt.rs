@@ -1,4 +1,4 @@
-//! What an attempt works with, and what its steps note.
+//! The context of an attempt, and the notes of its steps.
 
 use std::{
     sync::{MutexGuard, PoisonError, atomic::Ordering},
@@ -87,7 +87,7 @@ impl Attempt<'_> {
         self.trace().exists |= failure.class == ErrorClass::Exists;
     }
 
-    /// How the attempt's time went; what is still under way ends now.
+    /// The timeline of the attempt; a phase still under way ends now.
     pub(super) fn timeline(&self) -> Timeline {
         let (times, now) = (self.trace().times, time::now());
         let close = |span: Option<Span>| {
@@ -118,7 +118,8 @@ impl Attempt<'_> {
         done
     }
 
-    /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is. The end tells what was not told.
+    /// Reports the bytes moved so far, in all, capped at the file's size. Bytes that were not reported come with the
+    /// end.
     pub(crate) fn moved(&self, bytes: u64) {
         let bytes = bytes.min(self.trace().source_size.unwrap_or(SIZE_MAX)).min(SIZE_MAX);
         if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes && self.state.is_due(Instant::now()) {
@@ -141,7 +142,7 @@ impl Attempt<'_> {
         Bytes(self.state.moved.load(Ordering::Relaxed))
     }
 
-    /// Whether what is at the destination is replaced if it is not on tape yet.
+    /// Whether an existing destination is replaced unless it is on tape already.
     pub(crate) fn replaces_on_disk(&self) -> bool {
         let params = &self.job.params;
         let asked = matches!(params.overwrite, Overwrite::OnDisk | Overwrite::HopOnDisk);

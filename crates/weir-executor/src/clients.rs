@@ -1,7 +1,7 @@
-//! In whose name a request goes out: with a token, or with the proxy that a user delegated.
+//! The pool of clients by credential: tokens share one client, each delegated proxy has its own.
 //!
-//! Each proxy has connections and TLS sessions of its own. A renewed one is another proxy: what goes on with the old one ends
-//! with it.
+//! A proxy's client has its own connections and TLS sessions. A renewed proxy gets new connections; transfers under way
+//! keep the old one.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use crate::{
     orders::{Kept, Order, Orders},
 };
 
-/// Proxies in use at once; beyond that the one that rested longest makes room.
+/// Proxies in use at once; beyond that the one that was unused longest is evicted.
 const PROXIES_MAX: usize = 1000;
 
 /// A proxy that was not used for so long has no connection left.
@@ -29,7 +29,7 @@ const REST_MAX: Duration = Duration::from_secs(120);
 /// Clients by their proxies, with their last use.
 #[derive(Default)]
 struct Showing {
-    /// What the plain client trusted when they were made.
+    /// The trust state of the plain client when they were made.
     trust: u64,
     clients: HashMap<TokenHash, (Arc<Client>, Instant)>,
 }
@@ -67,12 +67,12 @@ impl Clients {
         }
     }
 
-    /// The client of those who bring a token.
+    /// The client of requests with a token.
     pub(super) fn plain(&self) -> Arc<Client> {
         self.plain.clone()
     }
 
-    /// The client of those who delegated this proxy.
+    /// The client that shows this proxy.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -82,7 +82,7 @@ impl Clients {
         let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
         let trust = self.plain.trust();
         if showing.trust != trust {
-            // Authorities have changed, or revoked somebody: nobody is believed as before.
+            // Authorities have changed, or revoked a certificate: existing connections are not trusted any more.
             showing.clients.clear();
             showing.trust = trust;
         }
@@ -113,8 +113,8 @@ impl Clients {
     }
 }
 
-/// The proxies that users have delegated, as they are at the time of each use: what waits for tape outlives a proxy, and goes on with
-/// the one that was delegated last.
+/// The delegated proxies of users, looked up at each use: a transfer that waits for tape outlives a proxy, and
+/// continues with the one delegated last.
 pub(crate) struct Proxies {
     clients: Arc<Clients>,
     store: Arc<dyn Orders>,

@@ -1,10 +1,11 @@
-//! Which endpoints carry out third-party copies, as far as this process has seen.
+//! Endpoints without third-party copies, as learned by this process.
 //!
-//! A WebDAV server without HTTP-TPC takes `COPY` for a copy within itself (RFC 4918 section 9.8). Ordered to pull, it does not find a file
-//! at the place that the order names, or misses `Destination`: Apache 2.4.71 answers 404, nginx 1.22.1 and rclone 1.60 answer 400. Neither
-//! tells more than that; such a refusal is believed once another mode has copied the same file. Ordered to push, it may disregard the host
-//! in `Destination` and write to that path within itself: Apache does so, nginx where both hosts are the same; rclone refuses with 502. Web
-//! servers are therefore not ordered to push unless they have carried out a third-party copy.
+//! A WebDAV server without HTTP-TPC takes `COPY` for a copy within itself (RFC 4918 section 9.8). Ordered to pull, it
+//! does not find a file at the place that the order names, or misses `Destination`: Apache 2.4.71 answers 404, nginx
+//! 1.22.1 and rclone 1.60 answer 400. These answers are ambiguous, so such a refusal counts only once another mode has
+//! copied the same file. Ordered to push, the server may ignore the host in `Destination` and write to that path within
+//! itself: Apache does so, nginx where both hosts are the same; rclone refuses with 502. Web servers are therefore not
+//! ordered to push unless they have carried out a third-party copy.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,7 +15,7 @@ use weir_service::time::Millis;
 /// Endpoints remembered; beyond that all are forgotten.
 const ENDPOINTS_MAX: usize = 100_000;
 
-/// While one transfer tries again whether an endpoint pulls, the others wait so long for what it learns.
+/// While one transfer retries a pull at an endpoint, the others wait this long for its result.
 const TRIAL: Duration = Duration::from_secs(60);
 
 /// Products in the `Server` header of web servers and WebDAV servers without HTTP-TPC. Apache and nginx were tried; the others are listed
@@ -44,7 +45,7 @@ enum Known {
     CopiesNot(Refusal),
 }
 
-/// Why an endpoint is held for one that makes no third-party copies.
+/// The reason why an endpoint counts as one without third-party copies.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     /// The storage element of the endpoint, which has no port.
@@ -82,7 +83,7 @@ impl Endpoints {
         })
     }
 
-    /// Whether the endpoint is worth an order to pull: nothing speaks against it, or this transfer is the one that tries it again.
+    /// Whether to order a pull at the endpoint: it has no refusal, or this transfer is the one that retries it.
     pub(super) fn may_pull(&mut self, endpoint: &str, now: Instant) -> bool {
         match self.0.get_mut(endpoint) {
             Some(Known::CopiesNot(refusal)) if refusal.again > now => false,

@@ -1,4 +1,4 @@
-//! Failures: who, when, why, what helps, and whether to try again. The one table from HTTP to all of that.
+//! Failures: party, phase, cause, remedy, and advice on retries. The only table from HTTP to these.
 
 use http::StatusCode;
 use weir_http::ClientError;
@@ -8,7 +8,7 @@ use weir_world::{
     class::{says, without_urls},
 };
 
-/// Who failed and when.
+/// The party and phase of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scene {
     pub(crate) party: Party,
@@ -87,11 +87,11 @@ impl Scene {
     }
 }
 
-/// What helps where a storage shows a certificate that was revoked.
+/// The remedy where a storage shows a revoked certificate.
 const REVOKED: &str =
     "have the administrator of the storage get a new certificate: its authority has revoked the one that it shows";
 
-/// Whether a text tells of a revoked certificate, in our words and those of storages.
+/// Whether a text reports a revoked certificate, in our words and those of storages.
 fn is_revoked(text: &str) -> bool {
     says(text, &["peer certificate: revoked", "certificate revoked"])
 }
@@ -105,7 +105,7 @@ pub(crate) fn told_by_weir(text: &str) -> Option<(ErrorClass, Scene)> {
     Some((ErrorClass::parse(class)?, scene))
 }
 
-/// What a class asks of whom, and whether time helps.
+/// The remedy of a class for a party, and whether a later retry can succeed.
 pub(crate) fn advice(class: ErrorClass, party: Party) -> (String, Retry) {
     let (remedy, retry) = match class {
         ErrorClass::NotFound if party == Party::Source => {

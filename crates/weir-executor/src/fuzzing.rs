@@ -1,4 +1,4 @@
-//! Targets for what storages and issuers answer, and for URLs of files.
+//! Fuzz targets for answers of storages and issuers, and for URLs of files.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use weir_auth::Secret;
@@ -41,7 +41,7 @@ pub fn markers(data: &[u8]) {
     }
 }
 
-/// A failure line or the text of an error page: what becomes of it must fit into a row and a log.
+/// A failure line or the text of an error page: the resulting failure must fit into a row and a log.
 pub fn failures(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = told_by_weir(&text);
@@ -64,7 +64,7 @@ pub fn tapes(data: &[u8]) {
     super::tape::fuzz(data);
 }
 
-/// What an issuer answers to an exchange or a refresh of a token.
+/// An issuer's answer to an exchange or a refresh of a token.
 pub fn grants(data: &[u8]) {
     super::tokens::fuzz(data);
 }

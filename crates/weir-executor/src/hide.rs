@@ -1,4 +1,4 @@
-//! Storages repeat what they were asked for in their errors, and errors are for everybody: what URLs carried is taken out again.
+//! Removal of URL credentials from storages' errors: storages repeat the requested URLs, and errors are public.
 
 use weir_auth::{MASK, Secret};
 use weir_world::{Failure, Outcome, WorldEvent};
@@ -8,7 +8,7 @@ use crate::job::{NewFile, UrlSecrets};
 /// Shorter values are words like `1` or `rw`, and stand everywhere.
 const VALUE_MIN: usize = 6;
 
-/// Takes what the file's URLs carried out of what is told of it.
+/// Removes URL credentials from messages about the file.
 pub(super) fn hide(file: &NewFile, event: WorldEvent) -> WorldEvent {
     match (event, file.secrets.as_deref()) {
         (WorldEvent::Ended(Outcome::Failed(mut failure)), Some(secrets)) => {
@@ -33,7 +33,7 @@ fn hidden(text: &str, secrets: &UrlSecrets) -> String {
     without(text, tails.map(Secret::expose))
 }
 
-/// Takes what these tails of URLs carry out of a text.
+/// Removes the credentials in these URL queries from a text.
 pub(super) fn without<'a>(text: &str, tails: impl Iterator<Item = &'a str>) -> String {
     let mut words = tails.flat_map(words).collect::<Vec<_>>();
     // The longest first, or a part would be taken out of the middle of a whole.

@@ -42,7 +42,7 @@ pub enum FileState {
     Started,
     /// Copied, and watched until it is on tape.
     Archiving,
-    /// Waits like one that is [`Self::Submitted`], and starts past all limits.
+    /// Waits like a file in [`Self::Submitted`], and starts past all limits.
     ForceStart,
 }
 
@@ -77,7 +77,7 @@ impl FileState {
         }
     }
 
-    /// Whether nothing changes any more. What is `NOT_USED` ends with its job.
+    /// Whether the state is final. A file in `NOT_USED` ends with its job.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Canceled)
     }
@@ -129,7 +129,7 @@ pub const JOB_STATES: [JobState; 8] = [
 /// Why a file is `CANCELED`, unless there is a better reason.
 pub const CANCELED_REASON: &str = "Job canceled by the user";
 
-/// Which side's checksum is compared (`verify_checksum`).
+/// The side whose checksum is compared (`verify_checksum`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ChecksumMode {
     /// Sizes only.
@@ -207,8 +207,8 @@ impl Overwrite {
     }
 }
 
-/// The parameters of a job that the service keeps as they are: for the executor, and to be echoed. What a row of another version
-/// does not have is as if the client had not said it.
+/// The parameters of a job that the service stores unchanged: for the executor, and for answers. A parameter that a row
+/// of another version lacks has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the client, each its own")]
@@ -217,9 +217,9 @@ pub struct JobParams {
     pub retry: i32,
     /// Seconds between attempts; 0 leaves it to the service.
     pub retry_delay: u32,
-    /// What to do with a file that exists.
+    /// The treatment of an existing file.
     pub overwrite: Overwrite,
-    /// Whose checksums are compared.
+    /// The compared checksums.
     pub verify_checksum: ChecksumMode,
     /// Wall time allowed for one attempt, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -242,7 +242,7 @@ pub struct JobParams {
     /// FTS3's packed form of the protocol parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
-    /// Keep what a failed attempt left at the destination.
+    /// Keep the partial file of a failed attempt at the destination.
     pub disable_cleanup: bool,
     /// How to choose among several sources, in a job of [`SEVERAL_SOURCES`].
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,7 +250,7 @@ pub struct JobParams {
     /// Number of hops, in a job of [`SEVERAL_HOPS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
-    /// Tell in the file's metadata what was found at a destination that was taken.
+    /// Report an existing destination in the file's metadata.
     pub dst_file_report: bool,
     /// Seconds allowed for bringing a file online.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -282,8 +282,8 @@ pub const SEVERAL_SOURCES: char = 'R';
 /// The kind of a job whose files are hops, one after the other.
 pub const SEVERAL_HOPS: char = 'H';
 
-/// Largest size that is believed, and that clients may say: 8 PiB, as much as a whole storage system holds. Beyond it somebody errs or
-/// lies.
+/// Largest accepted size, also in clients' requests: 8 PiB, as much as a whole storage system holds. A larger one is an
+/// error or a lie.
 pub const SIZE_MAX: u64 = 1 << 53;
 
 /// Longest time for one copy that is asked for, in seconds: a year, more than any copy takes, and a clock holds the sum.
@@ -324,7 +324,7 @@ pub struct NewJob {
     pub kind: char,
     /// The token's subject.
     pub user_dn: String,
-    /// FTS3's delegation id: whose job it is.
+    /// FTS3's delegation id: the owner of the job.
     pub cred_id: String,
     /// The user's VO.
     pub vo: String,
@@ -342,14 +342,14 @@ pub struct NewJob {
     pub metadata: Option<Box<RawValue>>,
 }
 
-/// Whose something is: the delegation id alone is a short hash over texts without separators, and says nothing of the VO.
+/// The owner's key: the delegation id alone is a short hash over texts without separators, and does not include the VO.
 pub fn owner(cred_id: &str, vo: &str, name: &str) -> String {
     // No VO has a line break in its name, and a delegation id is of hexadecimal digits.
     format!("{cred_id}\n{vo}\n{name}")
 }
 
 impl NewJob {
-    /// Whose it is.
+    /// The owner's key.
     pub fn owner(&self) -> String {
         owner(&self.cred_id, &self.vo, &self.user_dn)
     }
@@ -378,11 +378,11 @@ pub struct NewFile {
     /// Place among the files of the job, from 0. Sources of one file share theirs.
     #[serde(default)]
     pub index: u32,
-    /// Where from; what it carries after the path is shown as `***`, and kept in [`Self::secrets`].
+    /// The source; its query is shown as `***`, and kept in [`Self::secrets`].
     pub source: Surl,
     /// Where to; likewise.
     pub destination: Surl,
-    /// Not there unless somebody asked for it: at submission, for the executor, and for an answer to the owner.
+    /// Present only where needed: at submission, for the executor, and in an answer to the owner.
     #[serde(skip)]
     pub secrets: Option<Box<UrlSecrets>>,
     /// `ADLER32:0a1b2c3d`, or a bare algorithm name.
@@ -417,7 +417,7 @@ pub struct NewFile {
     pub destination_token: Option<TokenHash>,
 }
 
-/// What the URLs of a file carry after the path: credentials, often.
+/// The queries of a file's URLs, which often hold credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UrlSecrets {
     /// Of the source.
@@ -522,20 +522,21 @@ pub struct File {
     pub finished: Option<Millis>,
     /// Whether it is cancelled, and its attempt being stopped.
     pub stopping: bool,
-    /// What its attempts may have left at the destination.
+    /// The file that attempts may have left at the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
     /// Bytes that travelled in all attempts that have ended.
     #[serde(default)]
     pub moved_total: u64,
-    /// What tape did for it.
+    /// Its tape operations.
     #[serde(default, skip_serializing_if = "TapeTimes::is_empty")]
     pub tape: TapeTimes,
     /// How the newest attempt that ended went.
     pub result: FileResult,
 }
 
-/// The destination was free when an order of this transfer went out, and what the order left has not been looked at since.
+/// A claim: the destination was free when an order of this transfer was sent, and the result of the order has not been
+/// checked since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// When it was seen to be free, just before the order.

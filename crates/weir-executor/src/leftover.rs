@@ -1,4 +1,4 @@
-//! What an attempt may remove: see the rule in [`super`].
+//! The removal of an attempt's leftovers: see the rule in [`super`].
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use weir_service::time::{self, Millis};
 
 use crate::{job::Claim, orders::Note};
 
-/// How long clearing away may take: it follows a failure, and nobody waits for it gladly.
+/// Timeout of the removal: it follows a failure, and delays the next attempt.
 const TIDY_LIMIT: Duration = Duration::from_secs(15);
 
-/// Between two looks that must agree. A storage that writes in place notices within milliseconds that its client has left;
-/// half a second is long for that, and short for who waits.
+/// Pause between two looks that must agree. A storage that writes in place notices within milliseconds that its client
+/// has left; half a second is long for that, and short for a waiting transfer.
 const SETTLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// `Date` and `Last-Modified` are whole seconds, each cut off.
 const ROUNDING: Millis = 2000;
 
-/// What is left at a destination, after clearing away.
+/// The state of a destination after the removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing: there was nothing, or what was there was ours.
+    /// Free: there was nothing, or our own file was removed.
     Nothing,
     /// Something that is not provably ours.
     Foreign,
@@ -79,8 +79,8 @@ impl Attempt<'_> {
         Err(scene.fail(ErrorClass::Internal, "the service is stopping"))
     }
 
-    /// After the end: removes what this attempt left, and notes what it may have left. False: an order of ours was out, and
-    /// something is there, or may be.
+    /// After the end: removes the file that this attempt left, and records a possible leftover. False: an order of ours
+    /// was sent, and a file exists, or may exist.
     pub(super) async fn tidy(&self) -> bool {
         let trace = self.trace().clone();
         let claim = trace.claim_in_use();
@@ -117,10 +117,10 @@ impl Attempt<'_> {
         clear
     }
 
-    /// Removes what is provably ours.
+    /// Removes a file that is provably ours.
     ///
     /// # Errors
-    /// Nobody knows what is there, or it could not be removed.
+    /// The state of the destination is unknown, or the file could not be removed.
     pub(super) async fn clear_away(&self) -> Result<Left, Failure> {
         let trace = self.trace().clone();
         let Some(there) = self.look_twice(trace.verdict.is_some()).await? else {
@@ -164,7 +164,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Removes a file that was looked at; not a collection, and not what has taken its place.
+    /// Removes a file that was checked before; not a collection, and not a file that has replaced it.
     async fn remove(&self, seen: &Stat) -> Result<Left, Failure> {
         let (side, phase) = (self.destination, Phase::Finalization);
         let limit = self.settings.response_timeout;
@@ -198,7 +198,7 @@ mod tests {
     const NOW: Millis = 1_000_000_000;
     const SOURCE: Option<u64> = Some(100);
 
-    /// Size and age in seconds of what is there, under a claim of 60 to 30 seconds ago.
+    /// Size and age in seconds of the existing file, under a claim of 60 to 30 seconds ago.
     fn ours(size: Option<u64>, age: Option<u64>, expected: bool) {
         let claim = Claim {
             since: NOW - 60_000,

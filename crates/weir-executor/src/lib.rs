@@ -1,33 +1,35 @@
-//! Carries transfers out: third-party copies in three modes, tape, the namespaces of storages, and the tokens that transfers need. All of it
-//! over HTTP, with other people's storages.
+//! Carries transfers out: third-party copies in three modes, tape, the namespaces of storages, and the tokens that
+//! transfers need. All of it over HTTP, with other people's storages.
 //!
-//! The scheduler says which operation runs, and when. An [`Executor`] reads its order from [`orders::Orders`], leaves what must outlive the
-//! process with an [`orders::Journal`], and tells what happens as events of `weir-world`. Deliberately absent: which transfer, when, and
-//! where jobs live.
+//! The scheduler decides which operation runs, and when. An [`Executor`] reads its order from [`orders::Orders`],
+//! writes lasting state to an [`orders::Journal`], and reports events of `weir-world`. Deliberately absent: the choice
+//! of transfers, their times, and the storage of jobs.
 //!
 //! An attempt looks at the source (size, checksum), at the destination (is it free, or did an earlier attempt leave the
 //! whole file?), has the bytes copied (pull, else push, else through this service), and looks at the destination again
-//! (size, checksum). Whatever goes wrong becomes a [`Failure`] that names party, phase, cause and remedy.
+//! (size, checksum). Every error becomes a [`Failure`] that names party, phase, cause and remedy.
 //!
-//! # What may be deleted
+//! # Permitted deletions
 //!
-//! **A transfer deletes at its destination only what this very transfer has provably written.** With other people's storages
-//! nobody can sign a file, so the proof is made of what was seen. Either of these is one:
+//! **A transfer deletes at its destination only what this very transfer has provably written.** A file at another
+//! storage cannot be signed, so the proof rests on observations. Either of these is one:
 //!
-//! 1. *A part.* The destination was seen free (404) just before an order went out, and that was made durable before it went
-//!    (a [`Claim`]); the order was handed to a connection and not refused; the storage has not said that
-//!    the destination was taken; what is there is smaller than the source; its `Last-Modified`, by the storage's own clock, lies
-//!    between that look and the end of the order (after a crash: the last time this service was known to live).
-//! 2. *A copy that is wrong.* The storage has said `success`, what was then found at the destination differs from what was
-//!    there before, it failed the comparison, and it is the same still.
+//! 1. *A part.* The destination was seen free (404) just before an order went out, and that was made durable before it
+//!    went (a [`Claim`]); the order was handed to a connection and not refused; the storage has not said that the
+//!    destination was taken; the existing file is smaller than the source; its `Last-Modified`, by the storage's own
+//!    clock, lies between that look and the end of the order (after a crash: the last time this service was known to
+//!    live).
+//! 2. *A wrong copy.* The storage has said `success`, the file then found at the destination differs from the one
+//!    before, it failed the comparison, and it is unchanged since.
 //!
-//! For both, two looks must agree (size, `ETag`, `Last-Modified`), PROPFIND must not find a collection, and the DELETE carries
-//! `If-Match`. A claim ends with the first look after its order that finds nothing, or something that is not proven: what comes to be
-//! there later is somebody else's. Without a time, a size, or a claim nothing is proven.
+//! For both, two looks must agree (size, `ETag`, `Last-Modified`), PROPFIND must not find a collection, and the DELETE
+//! carries `If-Match`. A claim ends with the first look after its order that finds nothing, or an unproven file: a file
+//! that appears later belongs to another client. Without a time, a size, or a claim nothing is proven.
 //!
-//! What is not proven stays. A later attempt adopts it if it is whole (size and checksum equal the source's); else, without
-//! `overwrite`, the transfer fails as `exists`. What remains possible: somebody writes a smaller file to the same path while our order
-//! is out, to a storage that neither refuses that nor says so; it goes as a part of ours.
+//! An unproven file stays. A later attempt adopts it if it is whole (size and checksum equal the source's); else,
+//! without `overwrite`, the transfer fails as `exists`. One risk remains: another client writes a smaller file to the
+//! same path during our order, and the storage neither refuses nor reports that; this file is removed as a part of
+//! ours.
 
 mod attempt;
 mod clients;
@@ -103,7 +105,7 @@ use wire::Side;
 pub struct ExecutorSettings {
     /// Attempts at once. Each holds one connection at any time.
     pub concurrency: usize,
-    /// Of these, those that hold a second one because the bytes go through this service.
+    /// The ones among them that hold a second slot because the bytes go through this service.
     pub relays: usize,
     /// Limit for the head of an answer.
     pub response_timeout: Duration,
@@ -174,8 +176,8 @@ struct Shared {
     relays: Semaphore,
     tapes: tape::Tapes,
     refresher: Arc<TokenRefresher>,
-    /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files. At the scheduler's node this holds
-    /// those of other nodes too.
+    /// Destinations being written, by [`Surl::identity`]: two writers would corrupt each other's files. At the
+    /// scheduler's node this includes those of other nodes.
     targets: Mutex<HashSet<String>>,
 }
 
@@ -237,7 +239,7 @@ impl Executor {
         }
     }
 
-    /// Carries out one operation, tells what happens, and returns when its final event was told.
+    /// Carries out one operation, reports its events, and returns after its final event.
     pub async fn run(
         &self,
         (id, op): (OpId, Op),
@@ -245,7 +247,7 @@ impl Executor {
         journal: &dyn Journal,
         tell: impl Fn(WorldEvent) + Send + Sync,
     ) {
-        // What waits for tape holds no place: it is one of very many, and does nothing itself.
+        // An operation that waits for tape holds no slot: there are very many, and each does no work itself.
         if let Op::Stage { .. } | Op::Archive { .. } = op {
             tell(WorldEvent::Started);
             let last = tokio::select! {
@@ -266,8 +268,8 @@ impl Executor {
             place = self.shared.places.acquire() => {
                 let _place = place;
                 tell(WorldEvent::Started);
-                // One operation's defect must not take the others along. On the heap: whoever waits for tape, or a place, is as large as the
-                // largest of what it may become.
+                // One operation's defect must not end the others. Boxed: an operation that waits for tape, or a slot,
+                // would be as large as the largest of its later states.
                 let work = AssertUnwindSafe(Box::pin(self.work((id, op), &stop, journal, &tell)));
                 work.catch_unwind().await.unwrap_or_else(|panic| defect(id, panic.as_ref()))
             }
@@ -282,7 +284,7 @@ impl Executor {
         journal: &dyn Journal,
         tell: &(impl Fn(WorldEvent) + Send + Sync),
     ) -> WorldEvent {
-        // On the heap: what an attempt holds while it waits is held a thousand times over.
+        // Boxed: the memory of a waiting attempt is needed a thousand times over.
         let order = match Box::pin(self.order(id)).await {
             Ok(order) => Box::new(order),
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
@@ -380,7 +382,7 @@ impl Executor {
         Ok(sides.into())
     }
 
-    /// One side, whose token is not looked at yet.
+    /// One side, whose token is not read yet.
     fn side(&self, party: Party, order: &Order) -> Side {
         let (url, token) = match party {
             Party::Source => (order.file.spec.source_url(), &order.source_token),
@@ -472,7 +474,7 @@ mod tests {
     use super::*;
     use crate::memory::{Forgetful, Memory};
 
-    /// 19,000 attempts run in one process; what each of them holds on to is paid so often.
+    /// 19,000 attempts run in one process, so each byte of their size is paid as often.
     #[tokio::test]
     async fn an_attempt_is_small() {
         let roots = weir_http::TrustRoots {

@@ -11,7 +11,7 @@ const LINE_MAX: usize = 1024;
 /// More stripes than this make a marker senseless; davix has the same.
 const STRIPES_MAX: u64 = 8192;
 
-/// What a piece of the body told.
+/// An item in a piece of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Told {
     /// A marker ended. Carries the bytes of all stripes.
@@ -26,8 +26,9 @@ pub(crate) enum Told {
 
 /// Reads a body as it comes, in pieces of any size.
 ///
-/// A storage sends markers every few seconds, so that the newest one is behind what has moved. It is a **final count** if the storage wrote
-/// it together with the verdict: the piece of the body in which the marker ends goes on with the verdict's line.
+/// A storage sends markers every few seconds, so the newest one lags behind the bytes moved. It is a **final count** if
+/// the storage wrote it together with the verdict: the piece of the body in which the marker ends continues with the
+/// verdict's line.
 #[derive(Debug, Default)]
 pub(crate) struct Markers {
     line: Vec<u8>,
@@ -45,7 +46,7 @@ pub(crate) struct Markers {
 }
 
 impl Markers {
-    /// Takes a piece, and appends what it told. Nothing after a verdict counts.
+    /// Takes a piece, and appends its items. Anything after a verdict is ignored.
     pub(crate) fn feed(&mut self, piece: &[u8], told: &mut Vec<Told>) {
         self.piece += 1;
         for &byte in piece {
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_count_is_final_if_it_comes_with_the_verdict() {
-        // Wrong: what moved after the newest marker is missing from the service's count, which then differs from the storages'.
+        // Wrong: the service's count misses bytes after the newest marker, and so differs from the storages'.
         let pieces = |pieces: &[&str]| {
             let (mut markers, mut told) = (Markers::default(), Vec::new());
             pieces
@@ -228,7 +229,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a storage sends, reading it neither panics nor keeps more than a line.
+        /// Reading any bytes of a storage neither panics nor keeps more than a line.
         #[test]
         fn garbage_does_no_harm(body in proptest::collection::vec(any::<u8>(), 0..5000)) {
             let (mut markers, mut told) = (Markers::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! Orders and secrets in memory, for tests of what needs no more.
+//! Orders and secrets in memory, for tests that need no store.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::{
@@ -39,7 +39,7 @@ struct Token {
     renewal: Option<Renewal>,
 }
 
-/// Tokens that files name, and what came for them.
+/// Tokens that files name, with their renewed tokens.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<BTreeMap<TokenHash, Token>>);
 

@@ -1,12 +1,13 @@
 //! The order in which the copy modes are tried, for each pair of endpoints and kind of credential.
 //!
-//! Pull comes first, then push, then the copy through this service. A mode is given up only when a storage says that it does not work that
-//! way ([`super::thirdparty::Cause::Mode`]); a storage that is away, a full disk or a timeout says nothing about the mode, and a mode that a
-//! job demands teaches nothing. After a while ([`Modes::new`]) one transfer at a time tries the better mode again.
+//! Pull comes first, then push, then the copy through this service. A mode is given up only when a storage refuses the
+//! mode itself ([`super::thirdparty::Cause::Mode`]). An absent storage, a full disk or a timeout is no evidence about
+//! the mode, and neither is a mode that a job demands. After a while ([`Modes::new`]) one transfer at a time tries the
+//! better mode again.
 //!
-//! Beside the pairs, endpoints are remembered that make no third-party copies at all ([`super::endpoints`]): no pair asks them.
+//! Endpoints without any third-party copies are remembered too ([`super::endpoints`]), for all pairs.
 //!
-//! What is learnt lives as long as the process, and on several nodes each learns by itself.
+//! The knowledge lives as long as the process; with several nodes each learns by itself.
 
 use std::{
     collections::HashMap,
@@ -230,8 +231,8 @@ impl Modes {
         shown
     }
 
-    /// Why this source is not ordered to push, if it is not: it is known to make no third-party copies, or its server (the `Server`
-    /// header) is one that would be expected to take the order for a copy within itself.
+    /// The reason why this source is not ordered to push, if there is one: it is known to make no third-party copies,
+    /// or its server (the `Server` header) is one that would take the order for a copy within itself.
     pub(crate) fn why_no_push(&self, source: &Side, server: Option<&str>) -> Option<String> {
         let endpoint = source.surl.endpoint();
         let endpoints = self.endpoints();
@@ -263,7 +264,7 @@ fn reason(status: Option<u16>) -> String {
     }
 }
 
-/// The modes of one attempt, and what it learns of them.
+/// The modes of one attempt, and its observations about them.
 pub(crate) struct Choice<'a> {
     modes: &'a Modes,
     path: Path,
@@ -345,7 +346,7 @@ impl Choice<'_> {
 }
 
 impl Drop for Choice<'_> {
-    /// Whatever kept the mode from being tried: the next transfer tries it.
+    /// If the mode was not tried, whatever the reason, the next transfer tries it.
     fn drop(&mut self) {
         let Some(probe) = self.probe else { return };
         if let Some(given_up) = self.modes.lock().get_mut(&self.path) {
@@ -443,7 +444,7 @@ mod tests {
         assert_eq!((shown.len(), shown[0].mode, shown[0].credential), (1, Pull, None));
         assert_eq!(modes.given_up("https://b", "https://c")[0].mode, Push);
         assert!(modes.has_copied(&a) && !modes.has_copied(&b));
-        // It learns to: everybody asks it again.
+        // It has learned to: every pair uses it again.
         modes.choose(Some("pull"), &a, &b, Token).worked(Pull);
         assert_eq!(modes.choose(None, &c, &b, Token).order(), [Pull, Push, Streamed]);
     }

@@ -28,10 +28,10 @@ pub struct Order {
     pub proxy: Option<Kept>,
 }
 
-/// A secret that somebody left with the service for a while, sealed at rest.
+/// A secret that a user left with the service for a while, sealed at rest.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// What it is, and whose.
+    /// Its kind and owner.
     pub name: String,
     /// Opened.
     pub secret: Secret,
@@ -64,7 +64,7 @@ pub struct Expiring {
     pub due: Millis,
 }
 
-/// What an issuer gave for a token that was submitted.
+/// An issuer's tokens for a submitted one.
 #[derive(Debug, Clone)]
 pub struct Renewal {
     /// The newest access token.
@@ -77,10 +77,10 @@ pub struct Renewal {
     pub refresh: Option<Secret>,
 }
 
-/// Whose turn it is to ask the issuer.
+/// The result of claiming a token's renewal.
 #[derive(Debug, Clone)]
 pub enum Turn {
-    /// Ours; and what is there.
+    /// The claim is ours; with the stored tokens.
     Ours(Option<Renewal>),
     /// Another node's.
     Theirs,
@@ -99,7 +99,7 @@ pub struct Due {
 
 /// Where orders and secrets are kept. Calls block; the executor makes them on threads that may.
 pub trait Orders: Send + Sync + 'static {
-    /// What the executor needs for one transfer.
+    /// The executor's data for one transfer.
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError>;
 
     /// Files with a pin at their source.
@@ -108,7 +108,7 @@ pub trait Orders: Send + Sync + 'static {
     /// The secret of this name, also if its time is over.
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError>;
 
-    /// What the issuer gave for a token that was submitted.
+    /// The issuer's tokens for a submitted one.
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError>;
 
     /// Takes the right to ask the issuer for this token, for so long by the backend's clock: of several nodes one at a time has it. It
@@ -118,24 +118,24 @@ pub trait Orders: Send + Sync + 'static {
         self.renewal(token).map(Turn::Ours)
     }
 
-    /// Keeps what the issuer gave for these tokens, as long as files of the present name them; `None`: nothing, and they are not due any
-    /// more. Any node may, the leader or not.
+    /// Stores the issuer's tokens for these submitted ones, as long as live files name them; `None`: there are none,
+    /// and they are not due any more. Any node may call it, the leader or not.
     fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError>;
 
-    /// Lets go of what was claimed, and changes nothing else.
+    /// Releases claims, and changes nothing else.
     fn release_renewals(&self, tokens: &[TokenHash]) -> Result<(), StoreError> {
         let _ = tokens;
         Ok(())
     }
 
-    /// Tokens that are to be exchanged by now, those that expire first coming first; without the first `skip` of them.
+    /// Tokens whose exchange is due, in the order of their expiry, without the first `skip` of them.
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError>;
 }
 
 /// A note of the executor's that must outlive the process.
 #[derive(Debug, Clone)]
 pub enum Note {
-    /// What a file's attempts may have left at its destination; `None`: nothing.
+    /// The file that attempts may have left at the destination; `None`: nothing.
     Claim {
         /// The file.
         file: u64,
@@ -149,12 +149,12 @@ pub enum Note {
         /// Its name.
         request: String,
     },
-    /// Pins were given back, or there is nobody to give them back to.
+    /// Pins were released, or their storage is unknown.
     Unpinned {
-        /// Whose.
+        /// The ids of the files.
         files: Vec<u64>,
     },
-    /// What was at a destination that was taken, in the file's metadata.
+    /// A report on an existing destination, in the file's metadata.
     Metadata {
         /// The file.
         file: u64,
@@ -181,7 +181,7 @@ pub trait Told: Send + Sync {
     fn over(&self, op: OpId, timeline: Timeline);
 }
 
-/// Nobody is told.
+/// Drops the report.
 impl Told for () {
     fn began(&self, _: OpId, _: &Order, _: Timeline) {}
 

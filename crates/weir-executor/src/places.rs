@@ -1,4 +1,4 @@
-//! How much is done at once for users, so that one of them keeps nobody else waiting.
+//! Limits on concurrent work for users, so that no user blocks the others.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 pub struct Places {
     all: usize,
     of_one: usize,
-    /// Who holds how many.
+    /// Number of slots by holder.
     held: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 

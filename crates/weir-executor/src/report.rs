@@ -1,5 +1,5 @@
-//! What was at a destination that was taken (`dst_file_report`): told in the file's metadata, where Rucio reads it and decides
-//! whether that is the file that it wanted.
+//! The report on an existing destination (`dst_file_report`), in the file's metadata: Rucio reads it and decides
+//! whether that file is the wanted one.
 
 use serde_json::{Value, json, value::RawValue};
 use weir_world::Phase;
@@ -28,7 +28,7 @@ fn with_report(metadata: Option<&RawValue>, there: &Stat, locality: Option<&str>
 }
 
 impl Attempt<'_> {
-    /// Notes what is at the destination. A storage that does not tell its checksum leaves that out.
+    /// Records the file at the destination. Its checksum is left out if the storage does not send one.
     pub(super) async fn report_destination(&self, there: Stat, locality: Option<&str>) {
         let there = match there.checksum {
             Some(_) => there,

@@ -1,7 +1,7 @@
-//! One attempt at one transfer: look, copy, look again; and leave nothing half-done behind.
+//! One attempt at one transfer: check, copy, check again, and remove partial files.
 //!
-//! Nearly all of its time an attempt watches the markers of its copy, and thousands do so at once. What comes before and after
-//! is therefore boxed: it takes its memory only while it happens.
+//! An attempt spends nearly all of its time on the markers of its copy, and thousands do so at once. The steps before
+//! and after are therefore boxed: they take memory only while they run.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// After a cancelled operation was lost from sight: adopt what is whole, remove what is ours.
+    /// After a cancelled operation was lost: adopts a complete file, removes one that is ours.
     pub(crate) async fn clean_up(&self) -> WorldEvent {
         if let Some(size) = self.whole_after_all().await {
             return WorldEvent::Adopted(Bytes(size));
@@ -217,7 +217,7 @@ impl Attempt<'_> {
             match outcome {
                 Ok(relayed) => {
                     choice.worked(mode);
-                    // The file was there, whatever the storage that was to copy it said of it.
+                    // The file existed, whatever the copying storage said about it.
                     if let Some((mode, status)) = doubt {
                         choice.makes_no_copies(mode, status);
                     }
@@ -343,7 +343,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What is at a destination before the copy.
+/// The state of a destination before the copy.
 enum Found {
     /// The whole file, of this size.
     Whole(u64),
@@ -353,7 +353,7 @@ enum Found {
     Replaceable,
 }
 
-/// What FTS3 says of a destination that exists: Rucio takes such a file by these words.
+/// FTS3's message for an existing destination: Rucio recognises such a file by these words.
 const EXISTS: &str = "Destination file exists and overwrite is not enabled";
 
 /// The message of a failure, with [`EXISTS`] where a storage said so in its own words.
@@ -394,7 +394,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_finds_no_second_connection_goes_soon() {
-        // Thousands would wait with their slots for one user's long copies, and nobody else's would begin.
+        // Thousands would wait with their slots for one user's long copies, and no other user's would begin.
         let relays = Semaphore::new(1);
         let patience = Duration::from_millis(20);
         let place = relay(&relays, patience).await.unwrap();

@@ -10,7 +10,7 @@ use weir_world::{Failure, Phase};
 use super::wire::{Forward, Side, send, text_of};
 use crate::job::SIZE_MAX;
 
-/// What HEAD told.
+/// The result of a HEAD request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stat {
     /// Size; `None` if not told.

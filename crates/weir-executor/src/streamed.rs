@@ -25,11 +25,11 @@ use super::{
     wire::{Forward, keeps_credentials, redirected_to, send, text_of},
 };
 
-/// How long a destination may take to say `100 Continue` before the body is sent all the same: long enough for a token
-/// check, short enough to lose nothing where nobody says it.
+/// Longest wait for `100 Continue` before the body is sent all the same: long enough for a token check, short enough to
+/// lose nothing where the destination never sends it.
 const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Copies through this service. Gives the checksum of what passed.
+/// Copies through this service. Returns the checksum of the streamed bytes.
 pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Option<Checksum>, Refused> {
     let began = Instant::now();
     let relay = Arc::new(Relay::new(attempt.expected.algorithm));
@@ -180,7 +180,7 @@ async fn watch(attempt: &Attempt<'_>, relay: &Relay) -> Failure {
     }
 }
 
-/// What source and destination share: the body that is not yet taken, the count, the checksum.
+/// State shared by source and destination: the body that is not yet taken, the count, the checksum.
 struct Relay {
     source: Mutex<Option<Incoming>>,
     length: AtomicU64,

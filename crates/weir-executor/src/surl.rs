@@ -82,7 +82,7 @@ impl fmt::Display for Storage<'_> {
     }
 }
 
-/// Why a text is not a URL that can be transferred. The texts are those of FTS3 where it has one.
+/// The reason why a text is no transferable URL. The texts are those of FTS3 where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SurlError {
     /// No `scheme://`.
@@ -230,9 +230,9 @@ impl Surl {
         format!("{}://{}:{}", self.scheme().wire(), self.host(), self.port())
     }
 
-    /// The file, however it is spelled: `davs` and `https`, a port that is the scheme's own, doubled slashes, dots and
-    /// percent-encoding make no difference. Without the query, which carries credentials more often than names: whoever
-    /// keeps two writers apart by this errs on the safe side.
+    /// The identity of the file, independent of spelling: `davs` and `https`, a scheme's default port, doubled slashes,
+    /// dots and percent-encoding make no difference. The query is left out, as it holds credentials more often than
+    /// names: a caller that keeps two writers apart by this is on the safe side.
     pub fn identity(&self) -> String {
         let tail = self.tail().split(['?', '#']).next().unwrap_or_default();
         let bytes = percent_encoding::percent_decode_str(tail).collect::<Vec<_>>();
@@ -278,7 +278,7 @@ impl Surl {
             .count()
     }
 
-    /// What comes after the `?`, if anything.
+    /// The text after the `?`, if there is one.
     pub fn query(&self) -> Option<&str> {
         let (_, query) = self.tail().split_once('?')?;
         query.split('#').next()
@@ -289,8 +289,8 @@ impl Surl {
         redact_query(&self.text)
     }
 
-    /// Parts it into what everybody may see and what only its storage is told: the query, where credentials travel, and the fragment.
-    /// In what may be seen `***` stands in their place, so that it can be shown as it is.
+    /// Splits the URL into its public part and its secret: the query, where credentials travel, and the fragment. In
+    /// the public part `***` stands in their place, so that it can be shown as it is.
     pub fn conceal(&self) -> (Self, Option<Secret>) {
         let tail = self.tail();
         let at = tail.find(['?', '#']).unwrap_or(tail.len());
@@ -385,7 +385,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// Encodes what may not stand in a request line; `%XX` that is already there stays.
+/// Encodes characters that a request line must not contain; existing `%XX` stays.
 fn encode(tail: &str) -> String {
     const KEEP: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
         .add(b' ')

@@ -27,7 +27,7 @@ pub(crate) struct Refused {
     pub(crate) cause: Cause,
 }
 
-/// What a failed copy says about the mode that was tried.
+/// The evidence of a failed copy about the tried mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The file, the disk or the right to it: every other mode would fail in the same way.
@@ -75,7 +75,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         Ok(answer) => (answer.response, answer.stripped),
         Err(Trouble { failure, reached }) => {
             attempt.order_came_back(reached);
-            // Not answered at all: the other party may reach whom this one did not.
+            // Without any answer: the other party may reach the host that this one did not.
             let unreachable = matches!(
                 failure.class,
                 ErrorClass::Network | ErrorClass::Tls | ErrorClass::Timeout
@@ -89,7 +89,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         }
     };
     let status = response.status();
-    // An order that was refused leaves nothing, and what is there then may be somebody else's.
+    // A refused order leaves nothing, and an existing file then may belong to another client.
     attempt.order_came_back(status.is_success());
     if !status.is_success() {
         let server = response.headers().get(http::header::SERVER).cloned();
@@ -130,7 +130,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     })
 }
 
-/// A storage without third-party copies may have said this, of whatever file.
+/// A storage without third-party copies may have answered this, for any file.
 fn doubtful(failure: &mut Failure, server: Option<&str>) {
     if let Some(server) = server.filter(|server| is_web_server(server)) {
         failure.class = ErrorClass::Protocol;
@@ -206,7 +206,8 @@ fn headers(attempt: &Attempt<'_>, passive: &Side, direction: &'static str, has_s
     headers
 }
 
-/// Whether an answer is that of a copy within the storage (RFC 4918 section 9.8.5): created or replaced, and no body that could hold markers.
+/// Whether an answer is that of a copy within the storage (RFC 4918 section 9.8.5): created or replaced, and no body
+/// that could hold markers.
 fn has_no_verdict(response: &Response<Incoming>) -> bool {
     let is_page = || {
         let kind = response.headers().get(http::header::CONTENT_TYPE);
@@ -219,16 +220,16 @@ fn has_no_verdict(response: &Response<Incoming>) -> bool {
     }
 }
 
-/// What a refusal before the start says about the mode.
+/// The evidence of a refusal before the start about the mode.
 ///
-/// As gfal2 does it: the words that the file is missing, forbidden, there already or without space say the same in every mode, and a busy
-/// storage is not helped by asking differently. But a storage without HTTP-TPC has no other words for an order to pull.
+/// As in gfal2: a missing, forbidden or existing file and lack of space mean the same in every mode, and another mode
+/// does not help a busy storage. But a storage without HTTP-TPC uses the same answers for an order to pull.
 fn cause_of(mode: CopyMode, status: StatusCode, text: &str) -> Cause {
     let pull = mode == CopyMode::Pull;
     match status.as_u16() {
         code @ (405 | 501) => Cause::Mode(Some(code)),
         code @ (400 | 403) if refuses_mode(text) => Cause::Mode(Some(code)),
-        // What is missing is not the source: it was looked at just before.
+        // The missing file is not the source: it was checked just before.
         404 if pull && !says(text, &["source", "remote"]) => Cause::Doubt(404),
         code @ (400 | 409) if pull && is_stock_page(status, text) => Cause::Doubt(code),
         400 if text.trim().is_empty() || says(text, &["unknown", "invalid", "source", "destination"]) => Cause::Path,
@@ -317,7 +318,8 @@ async fn watch(
     }
 }
 
-/// Reads what follows the verdict, usually nothing: a connection whose answer was read to its end serves the next request.
+/// Reads the rest after the verdict, usually nothing: a connection whose answer was read to its end serves the next
+/// request.
 async fn hear_out(body: &mut Incoming) {
     let rest = async {
         let mut left = 4096_usize;
@@ -370,7 +372,7 @@ fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> 
     Refused { failure, cause }
 }
 
-/// Which side a failure line means. Space and writability are the destination's; "remote" is the other side.
+/// The side that a failure line means. Space and writability are the destination's; "remote" is the other side.
 fn blame(text: &str, active: Party, class: ErrorClass) -> Party {
     let other = if active == Party::Source {
         Party::Destination

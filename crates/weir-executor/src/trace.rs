@@ -1,4 +1,4 @@
-//! What an attempt has set going, and what was heard of it: read when it is stopped or fails.
+//! The trace of an attempt: its orders and their answers, read when it is stopped or fails.
 
 use std::{
     sync::{Mutex, PoisonError, atomic::AtomicU64},
@@ -10,7 +10,8 @@ use weir_http::Handed;
 use super::stat::Stat;
 use crate::{job::Claim, timeline::Timeline};
 
-/// What has moved is told this often, at most: a storage may send markers without a pause, and each takes the scheduler's time.
+/// Shortest interval between progress reports: a storage may send markers without a pause, and each costs the scheduler
+/// time.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Survives the attempt's own future, which is dropped when it is stopped.
@@ -22,7 +23,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether it is time to tell what has moved.
+    /// Whether a progress report is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let due = told.is_none_or(|told| now - told >= TELL_EVERY);
@@ -32,7 +33,7 @@ impl State {
         due
     }
 
-    /// Begins with what an earlier attempt claimed, and the size that the user told, if they did.
+    /// Begins with the claim of an earlier attempt, and the size that the user gave, if any.
     pub(crate) fn new(earlier: Option<Claim>, size: Option<u64>, times: Timeline) -> Self {
         let trace = Trace {
             claim: earlier,
@@ -58,11 +59,11 @@ pub(super) struct Trace {
     pub(super) stored: Option<Claim>,
     /// This attempt has seen whether the destination is free.
     pub(super) looked: bool,
-    /// What was at the destination before.
+    /// The file at the destination before.
     pub(super) before: Option<Stat>,
     /// Where that was, in the words of the Tape REST API, if it matters.
     pub(super) locality: Option<String>,
-    /// What was there when a storage had said that the copy succeeded.
+    /// The file after a storage had reported success.
     pub(super) confirmed: Option<Stat>,
     /// The source's size, once known.
     pub(super) source_size: Option<u64>,
@@ -70,7 +71,7 @@ pub(super) struct Trace {
     pub(super) order: Option<Handed>,
     /// A storage has taken an order, or may have.
     pub(super) begun: bool,
-    /// A storage has said how the newest order ended, and what it said.
+    /// The storage's verdict on the newest order.
     pub(super) verdict: Option<bool>,
     /// A storage has said that the destination was taken.
     pub(super) exists: bool,

@@ -1,4 +1,4 @@
-//! Comparing what is there with what should be. Pure.
+//! Comparison of a file with its expected properties. Pure.
 
 use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
@@ -6,7 +6,7 @@ use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 use super::{failure::Scene, stat::Stat};
 use crate::job::{ChecksumMode, File, JobParams};
 
-/// What the submission says about the file.
+/// The properties of the file from the submission.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
     pub(crate) mode: ChecksumMode,
@@ -54,7 +54,7 @@ impl Expected {
             return Ok(());
         }
         match (&source.checksum, &self.checksum) {
-            // What was submitted decides at the destination.
+            // The submitted checksum decides at the destination.
             (None, Some(_)) if self.mode.target() => Ok(()),
             (None, _) => Err(self.silent(scene, "source", "target")),
             (Some(told), Some(expected)) if self.mode.source() && told != expected => Err(scene.fail(
@@ -190,7 +190,7 @@ mod tests {
     const A: Option<&str> = Some("adler32:0000000a");
     const B: Option<&str> = Some("adler32:0000000b");
 
-    /// Sums of the user, the source and the destination; who is blamed in which class, and whether it is tried again.
+    /// Sums of the user, the source and the destination; the expected party, class and advice on retries.
     fn check(mode: ChecksumMode, [user, source, destination]: [Option<&str>; 3], blamed: Option<(Party, Retry)>) {
         let (expected, source) = (expected(mode, user), stat(source));
         let outcome = expected

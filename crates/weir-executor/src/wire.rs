@@ -17,7 +17,7 @@ const REDIRECTS_MAX: usize = 5;
 /// Text of an error answer that is read, for the message.
 const ERROR_TEXT_MAX: usize = 16 * 1024;
 
-/// Source or destination: who it is, where, and by which right.
+/// Source or destination: party, URL, and credential.
 #[derive(Debug, Clone)]
 pub(crate) struct Side {
     pub(crate) party: Party,
@@ -62,10 +62,10 @@ pub(crate) fn bearer(token: &Secret) -> Option<HeaderValue> {
 /// Whether credentials go along when a redirect leads elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Forward<'a> {
-    /// To the same authority only, port included. Whoever is named beyond it usually finds a credential in the redirect's URL.
+    /// To the same authority only, port included. A redirect's URL for another host usually contains a credential.
     Same,
-    /// Also, encrypted, to hosts that the operator has named: a COPY is answered by whom the redirector names, and needs both sides'
-    /// tokens there.
+    /// Also, encrypted, to hosts that the operator has named: a redirector's COPY is answered by a host of its choice,
+    /// which needs both sides' tokens.
     Named(&'a [RedirectHost]),
 }
 
@@ -150,8 +150,8 @@ pub(crate) async fn send_watched(
     Err(side.scene(phase).fail(ErrorClass::Protocol, text).into())
 }
 
-/// One exchange. If the connection broke before an answer came, it is tried once more; but not COPY, of which two might then
-/// run at once, nor what might meet what came of it before, or take what came after.
+/// One exchange. If the connection broke before an answer came, it is tried once more. Exceptions are COPY, of which
+/// two might then run at once, and requests that might meet their own earlier effect, or a later one.
 async fn exchange(
     client: &Client,
     side: &Side,
@@ -229,10 +229,10 @@ fn names_secret(headers: &HeaderMap) -> bool {
     sides.into_iter().any(|url| url.as_bytes().contains(&b'?'))
 }
 
-/// What carries a credential for the other side of a copy.
+/// The header with a credential for the other side of a copy.
 const FORWARDED: &str = "transferheaderauthorization";
 
-/// The beginning of an answer's body, as text; whatever goes wrong makes it shorter.
+/// The beginning of an answer's body, as text; any error only makes it shorter.
 pub(crate) async fn text_of(response: Response<Incoming>) -> String {
     let html = response
         .headers()

@@ -11,7 +11,7 @@ use weir_auth::Secret;
 
 use weir_service::config::Invalid;
 
-/// An issuer whose tokens are taken.
+/// An accepted token issuer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerConfig {
@@ -19,10 +19,11 @@ pub struct IssuerConfig {
     pub url: String,
     /// The VO that its users belong to.
     pub vo: String,
-    /// As whom this service asks it for fresh tokens. Default: it is not asked, and tokens are used as they are.
+    /// The client id of this service at the issuer, for fresh tokens. Default: none is requested, and tokens are used
+    /// as they are.
     #[serde(default)]
     pub client_id: Option<String>,
-    /// The secret of that client, in a file that nobody but its owner reads.
+    /// The secret of that client, in a file that only its owner can read.
     #[serde(default)]
     pub secret_file: Option<PathBuf>,
 }
@@ -124,7 +125,7 @@ pub struct TokensConfig {
     /// Limit for one request.
     #[serde(with = "weir_units::duration")]
     pub request_timeout: Duration,
-    /// How long an issuer is left alone after a request that failed, and what waits for it until it tries again.
+    /// Pause after a failed request to an issuer. Transfers that need it wait until the next try.
     #[serde(with = "weir_units::duration")]
     pub issuer_pause: Duration,
 }
@@ -144,7 +145,7 @@ impl Default for TokensConfig {
 impl TokensConfig {
     /// The problems of this table.
     pub fn problems(&self) -> Vec<&'static str> {
-        // Nothing would come of a request, and what waits, or looks for what expires, would try all the time.
+        // Requests would fail, and waiting transfers and the search for expiring tokens would retry all the time.
         let short = |time: Duration| time < Duration::from_secs(1);
         let checks = [
             (self.requests == 0 || self.requests > 1000, "requests is from 1 to 1000"),

@@ -38,7 +38,7 @@ impl TryFrom<String> for TokenHash {
 }
 
 impl TokenHash {
-    /// What clients see as `src_token_id`: 16 hex digits.
+    /// The value of `src_token_id`: 16 hex digits.
     pub fn short(&self) -> String {
         hex(&self.0[..8])
     }

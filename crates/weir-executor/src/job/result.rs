@@ -23,25 +23,25 @@ pub struct FileResult {
     /// `pull`, `push`, `streamed`, or `adopted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// For people: what happened.
+    /// The reason of a failure, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The error's class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
-    /// Who is to blame.
+    /// The responsible party.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub party: Option<Party>,
     /// When it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Whether another attempt could help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<bool>,
-    /// Of several nodes: the host of the one that copied.
+    /// With several nodes, the host of the node that copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -63,7 +63,7 @@ impl FileResult {
     }
 }
 
-/// An attempt that failed and was tried again: what `/retries` shows.
+/// An attempt that failed and was tried again, as `/retries` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// The file.
@@ -76,7 +76,7 @@ pub struct Retry {
     pub reason: String,
 }
 
-/// What a stored word stands for; none for a word that another version has written and this one does not know.
+/// The value of a stored word; `None` for a word of another version.
 pub fn meaning<T>(word: Option<&str>, parse: fn(&str) -> Option<T>) -> Option<T> {
     word.and_then(parse)
 }

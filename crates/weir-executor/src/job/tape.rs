@@ -1,4 +1,4 @@
-//! What tape is asked for, and what it did.
+//! Tape operations of a file: requested and done.
 
 use serde::{Deserialize, Serialize};
 use weir_sched::{Staging, Tape, Work};
@@ -26,7 +26,7 @@ impl FileState {
         }
     }
 
-    /// What it waits for, or what is being done with it.
+    /// The operation that it waits for or runs.
     pub fn work(self) -> Work {
         match self {
             Self::Staging | Self::Started => Work::Stage,
@@ -37,7 +37,7 @@ impl FileState {
 }
 
 impl JobParams {
-    /// What a file asks of tape: of hops, the first is brought online, the last goes to tape.
+    /// The tape operations of a file. Of several hops, the first is brought online and the last goes to tape.
     pub fn tape(&self, index: u32, source: &Surl, destination: &Surl) -> Tape {
         let stage = match self.bring_online {
             None => Staging::No,
@@ -62,7 +62,7 @@ impl JobParams {
 }
 
 impl NewJob {
-    /// The state in which a file begins, whatever it has come to since. `live`: the one file that begins, if the others wait for it.
+    /// The initial state of a file. `live`: the file that begins, if the others wait for it.
     pub fn first_state(&self, file: &NewFile, live: Option<u64>) -> FileState {
         match live {
             Some(live) if live != file.id => FileState::NotUsed,
@@ -71,7 +71,7 @@ impl NewJob {
     }
 }
 
-/// What tape did for a file, and when.
+/// The times of a file's tape operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TapeTimes {

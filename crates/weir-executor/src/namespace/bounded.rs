@@ -35,7 +35,7 @@ impl<B> Bounded<B> {
         }
     }
 
-    /// What follows is another tag or text.
+    /// Another tag or text follows.
     pub(super) fn begin_piece(&mut self) {
         self.piece_left = PIECE_MAX;
     }

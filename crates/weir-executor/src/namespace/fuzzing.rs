@@ -1,4 +1,4 @@
-//! Targets for what storages answer to PROPFIND.
+//! Fuzz targets for storages' answers to PROPFIND.
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;

@@ -1,4 +1,4 @@
-//! What a multistatus tells of the path that was asked for, and of what is in it.
+//! The entries of a multistatus: the requested path, and its members.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use http::StatusCode;
 
 use super::multistatus::{Attributes, Entry};
 
-/// What a multistatus tells of the path that was asked for: it is the one with the fewest names (RFC 4918 section 9.1), and has this
-/// name.
+/// The entry of the requested path in a multistatus: the one with the fewest names (RFC 4918 section 9.1), and with
+/// this name.
 pub(super) fn own<'a>(entries: &'a [Entry], name: Option<&str>) -> Option<&'a Entry> {
     let own = entries.iter().min_by_key(|entry| entry.depth)?;
     (own.name.as_deref() == name).then_some(own)
@@ -21,7 +21,7 @@ pub(super) enum Unlisted {
     Nonsense,
 }
 
-/// A directory's entries, by name. What could not be told of is left out; names that lead elsewhere too.
+/// A directory's entries, by name. Entries without properties are left out; names that lead elsewhere too.
 pub(super) fn listing(entries: Vec<Entry>, name: Option<&str>) -> Result<BTreeMap<String, Attributes>, Unlisted> {
     let own = own(&entries, name).ok_or(Unlisted::Nonsense)?;
     if let Some(status) = own.status {

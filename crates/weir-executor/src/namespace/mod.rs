@@ -1,10 +1,10 @@
-//! What FTS3 does of a storage's namespace for its users: list, look, make, remove and rename, each as WebDAV has it.
+//! Operations on a storage's namespace that FTS3 offers to its users: list, stat, make, remove and rename, by WebDAV.
 //!
-//! Requests go out as those of copies do: only where `[copy] allow` lets them, with the user's token or the proxy that was
-//! delegated, and after redirects without the token where these lead to another host. Each operation is a few of them, one after
-//! the other, and ends in time. What WebDAV would do beyond the operation is looked after first: DELETE takes a whole tree along,
-//! so `unlink` asks whether it is a file and `rmdir` whether the directory is empty; MOVE replaces what is there, so `rename` asks
-//! whether there is something.
+//! Requests follow the rules of copies: only to hosts that `[copy] allow` permits, with the user's token or the
+//! delegated proxy, and without the token after a redirect to another host. Each operation is a few requests, one after
+//! the other, with a timeout. Unwanted effects of WebDAV are excluded first: DELETE removes a whole tree, so `unlink`
+//! checks that the path is a file and `rmdir` that the directory is empty; MOVE replaces an existing target, so
+//! `rename` checks that there is none.
 
 mod bounded;
 #[cfg(any(test, fuzzing))]
@@ -51,7 +51,7 @@ use crate::{
 /// How long an operation may take, as in FTS3.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Places: each operation holds a connection. Who asks a storage that does not answer takes half of them at most.
+/// Slots: each operation holds a connection. A user whose storage does not answer takes half of them at most.
 const PLACES: usize = 16;
 
 /// Places of a listing: it keeps up to some 80 MiB, until the client has it.
@@ -62,7 +62,7 @@ const LOOKED_AT: usize = 2;
 
 const PHASE: Phase = Phase::Preparation;
 
-/// What is asked of each path.
+/// The properties requested for each path.
 const WANTED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     <D:propfind xmlns:D=\"DAV:\" xmlns:L=\"LCGDM:\"><D:prop><D:resourcetype/><D:getcontentlength/>\
     <D:getlastmodified/><D:creationdate/><L:mode/></D:prop></D:propfind>";
@@ -91,10 +91,10 @@ pub enum Credential {
     Client,
 }
 
-/// What may be changed.
+/// A change of the namespace.
 #[derive(Debug)]
 pub enum Change {
-    /// A directory comes to be in one that is there.
+    /// Makes a directory in an existing one.
     MakeDirectory,
     /// A file goes, not a directory.
     Unlink,
@@ -116,7 +116,7 @@ impl std::fmt::Display for Change {
 }
 
 impl Namespace {
-    /// With the client for what users ask for.
+    /// Makes one with the client for users' requests.
     pub fn new(client: Client) -> Self {
         Self {
             clients: Arc::new(Clients::new(client)),
@@ -176,12 +176,12 @@ fn method(name: &'static str) -> Method {
 }
 
 impl Visit {
-    /// What is in a directory, by name.
+    /// The entries of a directory, by name.
     pub async fn list(&self) -> Result<BTreeMap<String, Attributes>, Refused> {
         self.in_time(self.listed()).await
     }
 
-    /// What is known of a path.
+    /// The attributes of a path.
     pub async fn stat(&self) -> Result<Attributes, Refused> {
         self.in_time(self.seen()).await
     }
@@ -226,7 +226,7 @@ impl Visit {
     async fn seen(&self) -> Result<Attributes, Refused> {
         match self.look().await? {
             Some(own) => Ok(own),
-            // No WebDAV: what HEAD tells is of a file.
+            // Without WebDAV, HEAD describes a file.
             None => self.head().await,
         }
     }
@@ -268,7 +268,7 @@ impl Visit {
     async fn unlinked(&self) -> Result<(), Refused> {
         let own = match self.look().await? {
             Some(own) => own,
-            // One that knows no PROPFIND takes a name with a slash for a whole tree.
+            // A storage without PROPFIND takes a name with a slash for a whole tree.
             None if self.side.surl == self.side.surl.as_directory() => return Err(self.directory()),
             None => self.head().await?,
         };
@@ -282,8 +282,9 @@ impl Visit {
             .map_err(|(status, text)| Refused::status(&self.side.naming(&Method::DELETE), status, &text))
     }
 
-    /// Between the look and the DELETE somebody may write into the directory, and it may hold what the storage does not show. RFC 4918
-    /// has nothing against that; a storage that knows `Depth: 0` here removes only what is empty. One that refuses it is left alone.
+    /// Between the check and the DELETE another client may write into the directory, or it may hold entries that the
+    /// storage does not list. RFC 4918 does not prevent that; a storage that supports `Depth: 0` here removes only an
+    /// empty directory. If it refuses, the directory stays.
     async fn directory_removed(&self) -> Result<(), Refused> {
         self.check_empty().await?;
         let flat = HeaderMap::from_iter([(HeaderName::from_static("depth"), HeaderValue::from_static("0"))]);
@@ -306,14 +307,14 @@ impl Visit {
         if own.collection != Some(true) {
             return Err(self.no_directory());
         }
-        // One that leaves itself out shows what is in it: here something of the same name.
+        // A storage that leaves out the directory itself lists its content: here an entry of the same name.
         if others || own_depth > self.side.surl.depth() {
             return Err(Refused::new(Obstacle::Full, format!("{} is not empty", self.side.surl)));
         }
         Ok(())
     }
 
-    /// XRootD 5.5 replaces what has the new name, whatever `Overwrite` says.
+    /// XRootD 5.5 replaces an existing target, whatever `Overwrite` says.
     async fn renamed(&self, new: &Surl) -> Result<(), Refused> {
         match self.elsewhere(new).seen().await {
             Err(refused) if refused.obstacle == Obstacle::Missing => {}
@@ -341,13 +342,13 @@ impl Visit {
         other
     }
 
-    /// What is told of the path itself. `None`: the storage knows no PROPFIND.
+    /// The attributes of the path itself. `None`: the storage does not support PROPFIND.
     async fn look(&self) -> Result<Option<Attributes>, Refused> {
         let told = self.look_around("0", Obstacle::Failed).await?;
         Ok(told.map(|(own, ..)| own))
     }
 
-    /// What is told of the path itself, how many names it has there, and whether of anything in it.
+    /// The attributes of the path itself, its number of names, and whether it has any members.
     async fn look_around(
         &self,
         depth: &'static str,
@@ -365,7 +366,7 @@ impl Visit {
         Ok(Some((own.attributes, own.depth, entries.len() > 1)))
     }
 
-    /// What is told of so many paths at most; `beyond`: what more of them are.
+    /// The attributes of so many paths at most; `beyond` counts the rest.
     async fn propfind(
         &self,
         depth: &'static str,
@@ -410,7 +411,7 @@ impl Visit {
         self.order("DELETE", at, headers).await
     }
 
-    /// Sends a change. Inside: what it was refused with.
+    /// Sends a change. Returns the refusal, if there is one.
     async fn order(
         &self,
         name: &'static str,

@@ -1,7 +1,8 @@
-//! Reads a multistatus (RFC 4918 section 13) as it comes in, and holds on to no more of it than is asked for.
+//! A streaming reader of multistatus documents (RFC 4918 section 13) that keeps only the requested properties.
 //!
-//! Storages write it in many ways: prefixes and order are free, unknown elements are passed over, XRootD has dates of its own and
-//! says `iscollection` of files. What is bounded: all bytes, those of one name or text, depth, entries, and the names of all.
+//! Storages differ in their output: prefixes and order are free, unknown elements are skipped, XRootD has its own date
+//! format and sets `iscollection` for files. Limits apply to all bytes, to those of one name or text, to depth,
+//! entries, and the names of all.
 
 use std::io;
 
@@ -26,7 +27,7 @@ const NAMES_MAX: usize = 16 << 20;
 /// Elements in each other; eight are needed.
 const DEPTH_MAX: usize = 32;
 
-/// What a name takes in JSON: control characters are written with six.
+/// Size of a name in JSON: control characters are written with six.
 fn json_length(name: &str) -> usize {
     name.chars()
         .map(|one| match one {
@@ -37,7 +38,7 @@ fn json_length(name: &str) -> usize {
         .sum()
 }
 
-/// What a storage told of one path.
+/// The properties of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Names in its path.
@@ -231,7 +232,7 @@ impl Tag {
 struct Reading {
     open: Vec<Tag>,
     closed: bool,
-    /// Of the innermost element, if it is one whose text is read.
+    /// The text of the innermost element, if it is read.
     text: String,
     response: Response,
     properties: PropStat,
@@ -348,7 +349,7 @@ impl Response {
     }
 }
 
-/// The names in the path of a URL or of what follows its host.
+/// The names in the path of a URL, or in a path alone.
 fn names(href: &str) -> impl Iterator<Item = &str> + Clone {
     let path = match href.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => rest.find(['/', '?', '#']).map_or("", |at| &rest[at..]),

@@ -1,4 +1,4 @@
-//! Why something was not done: one table from what storages answer to what stood in the way.
+//! The reason of a refused operation: one table from storages' answers to obstacles.
 
 use http::StatusCode;
 use weir_world::{ErrorClass, Failure};
@@ -14,7 +14,7 @@ pub struct Refused {
     pub text: String,
 }
 
-/// What stood in the way.
+/// The obstacle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     /// There is no such path, or nothing above it.
@@ -74,7 +74,7 @@ impl Refused {
         Self::new(obstacle, format!("{what}: HTTP {status}{colon}{text}"))
     }
 
-    /// Without what this URL carries: storages repeat URLs in their errors.
+    /// Removes the credentials of this URL: storages repeat URLs in their errors.
     pub(super) fn hiding(mut self, surl: &Surl) -> Self {
         let tail = surl.query().unwrap_or_default();
         self.text = hide::without(&self.text, std::iter::once(tail));

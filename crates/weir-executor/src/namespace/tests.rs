@@ -40,7 +40,7 @@ fn a_listing_holds_what_is_in_the_directory_and_nothing_else() {
     let forbidden = entry(2, Some("d"), None, Some(403));
     let status = Unlisted::Status(StatusCode::FORBIDDEN);
     assert_eq!(names(inside(forbidden), Some("d")), Err(status));
-    // One that leaves itself out, or means another: what it holds would be taken for it, and what is in it would be lost.
+    // An answer without the directory itself, or about another one: its members would be taken for it, and be lost.
     assert_eq!(
         names(inside(entry(2, Some("e"), dir, None)), Some("d")),
         Err(Unlisted::Nonsense)

@@ -17,7 +17,7 @@ use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
 use super::super::{failure::Scene, tokens::Right, wire::bearer};
 
-/// How long a storage is believed to offer what it said it offers.
+/// Lifetime of a storage's discovery document.
 const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);
 /// Largest answer that is read: a status of 100,000 files is some 20 MB.
 const ANSWER_MAX: usize = 64 << 20;
@@ -109,7 +109,7 @@ struct InfoFile {
     error: Option<String>,
 }
 
-/// Asks tape endpoints. What they offer is remembered.
+/// A client of tape endpoints. It caches their discovery documents.
 #[derive(Debug)]
 pub(crate) struct TapeClient {
     client: Client,
@@ -185,7 +185,7 @@ impl TapeClient {
         ))
     }
 
-    /// Takes back what was asked for these, and the pins of those that came.
+    /// Cancels the requests of these files, and releases the pins of those that were staged.
     pub(crate) async fn give_back(
         &self,
         tape: &Tape,
@@ -203,7 +203,7 @@ impl TapeClient {
             .await
     }
 
-    /// A request whose answer says nothing. What the storage does not know any more needs not be taken back.
+    /// A request whose answer has no content. Files that the storage no longer knows need not be cancelled.
     async fn tell(&self, tape: &Tape, url: &str, body: &Value) -> Result<(), Failure> {
         let (status, text) = self.ask(tape, Method::POST, url, Some(body)).await?;
         match status {
@@ -372,7 +372,8 @@ fn staged(file: &StatusFile) -> Staged {
     }
 }
 
-/// Whatever a storage answers about tape, as each of its answers: what is read fits into messages, and leads nowhere else.
+/// Any answer of a storage about tape, in the role of each endpoint: the result fits into messages, and leads to no
+/// other host.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(data: &[u8]) {
     let tape = Tape {

@@ -1,9 +1,8 @@
 //! Tape: files brought online before their copy, copies watched until they are on tape, pins given back.
 //!
-//! An operation here is a task that sleeps: whoever asks the storage does so for thousands of them at once
-//! ([`stager`], [`watcher`]). What a storage calls a request is made durable before anybody relies on it, so that a restart goes
-//! on polling. Pins, and requests that nobody waits for any more, are given back when their transfer has ended, however it did
-//! ([`pins`]).
+//! An operation here is a task that sleeps: one poller asks the storage for thousands of them at once ([`stager`],
+//! [`watcher`]). A storage's request id is durable before it is used, so that a restart continues to poll. Pins, and
+//! requests without a waiting transfer, are released when their transfer has ended, whatever its outcome ([`pins`]).
 
 mod client;
 mod pins;
@@ -42,10 +41,10 @@ use crate::{
     surl::Surl,
 };
 
-/// A look at a request whose time is over: it may have come true while nobody looked.
+/// Timeout of a last look at a request whose time is over: it may have been fulfilled meanwhile.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 
-/// Who is asked, by which right, for whom.
+/// The storage to ask, with the credential and the VO.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Counter {
     endpoint: String,
@@ -59,7 +58,7 @@ pub(crate) struct Tapes {
     client: Arc<TapeClient>,
     stagers: Mutex<HashMap<Counter, mpsc::UnboundedSender<Ask>>>,
     watchers: Mutex<HashMap<Counter, mpsc::UnboundedSender<Watch>>>,
-    /// Where what is asked for is asked for, and by how many: whoever asks for the same joins, whatever token he brings.
+    /// Endpoint and number of waiters of each stage request; equal requests are merged, whatever their tokens.
     places: Mutex<HashMap<Place, (Counter, Tape, usize)>>,
     pins: Pins,
 }
@@ -67,7 +66,7 @@ pub(crate) struct Tapes {
 /// Endpoint, VO, path.
 type Place = (String, String, String);
 
-/// Somebody asks for a file.
+/// A registered request for a file.
 struct Asking<'a> {
     tapes: &'a Tapes,
     place: Place,
@@ -115,7 +114,7 @@ impl Tapes {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, as long as what it gives is kept.
+    /// Registers a request for as long as the returned guard lives.
     fn stage(&self, counter: Counter, tape: Tape, ask: Ask) -> Asking<'_> {
         let path = client::plain(&ask.wanted.path);
         let place = (counter.endpoint.clone(), counter.vo.clone(), path);
@@ -212,7 +211,7 @@ impl Executor {
         // No limit of its own. Its bound: the names of a file's two requests at most, and its end.
         let (tell, mut news) = mpsc::unbounded_channel();
         let heard = Arc::new(AtomicBool::new(false));
-        // On the heap, and gone: of very many that wait, each keeps only what it needs.
+        // Boxed, and dropped: each of very many waiting operations keeps only the data that it needs.
         let (tape, path, vo, since, seconds, ask) = Box::pin(async {
             let order = self.order(id).await?;
             let source = self.side(Party::Source, &order);
@@ -293,7 +292,7 @@ impl Executor {
         end.unwrap_or_else(|_| gone())
     }
 
-    /// Begins to give back pins: those that an earlier life left, and those of transfers that end.
+    /// Starts the release of pins: those of an earlier life, and those of transfers that end.
     pub async fn keep_pins(self, journal: Arc<dyn Journal>) {
         self.give_back_pins(journal).await;
     }

@@ -1,9 +1,9 @@
-//! Pins: what was brought online is given back when its transfer has ended, after success and after failure.
+//! Pins: a file brought online is released when its transfer has ended, after success and after failure.
 //!
-//! The store keeps which files hold one ([`Store::pins`](crate::orders::Orders::pins)); a restart goes on from there. Two
-//! transfers of one file share its pin: the last one gives it back, in all of their requests. A request that is not over is taken back
-//! as well. An endpoint that cannot be reached is asked again, with growing pauses; a pin that could not be given back goes with its
-//! lifetime.
+//! The store records the files with a pin ([`Store::pins`](crate::orders::Orders::pins)); a restart continues from
+//! there. Two transfers of one file share its pin: the last one releases it, in all of their requests. An unfinished
+//! request is cancelled as well. An unreachable endpoint is retried with growing pauses; a pin that could not be
+//! released ends with its lifetime.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
@@ -34,7 +34,7 @@ const TRIES: u32 = 12;
 /// A file at an endpoint.
 type Place = (String, String);
 
-/// Which transfers hold which pins.
+/// The pins of transfers.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     held: Mutex<Held>,
@@ -46,15 +46,15 @@ pub(super) struct Pins {
 struct Held {
     files: HashMap<u64, Place>,
     places: HashMap<Place, Holders>,
-    /// Transfers that ended while it is read what an earlier life left: that may say of them that they go on.
+    /// Transfers that ended while the pins of an earlier life are being read: that list may still count them as live.
     early: Option<HashSet<u64>>,
 }
 
-/// Transfers of one file. Each may have its own request, but storages differ in whose pin they take when one is given back.
+/// Transfers of one file. Each may have its own request, and storages differ in which pin a release affects.
 #[derive(Debug, Default)]
 struct Holders {
     n_left: usize,
-    /// Those that have ended: their pins are given back with the last one's.
+    /// Ended transfers: their pins are released with the last one's.
     over: Vec<u64>,
 }
 
@@ -71,7 +71,8 @@ impl Pins {
         }
     }
 
-    /// From now on ends are told, those of an earlier life's transfers once it is [`recalled`](Self::recalled) what they hold.
+    /// Sends ends of transfers from now on; for those of an earlier life, once their pins are
+    /// [`recalled`](Self::recalled).
     fn tell(&self, ended: mpsc::UnboundedSender<u64>) {
         self.lock().early = Some(HashSet::new());
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
@@ -90,7 +91,7 @@ impl Pins {
         }
     }
 
-    /// What an earlier life left, as it stood at some time after [`Self::tell`].
+    /// Takes the pins of an earlier life, read at some time after [`Self::tell`].
     fn recalled(&self, left: &[Pin]) {
         for pin in left {
             self.took(pin.file, pin.source.endpoint(), path_of(&pin.source));
@@ -100,16 +101,17 @@ impl Pins {
         over.for_each(|pin| self.settled(pin.file));
     }
 
-    /// As [`Self::settled`], of one that has let go already.
+    /// As [`Self::settled`], for a transfer that has let go already.
     fn once_more(&self, file: u64) {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ended) = ended.as_ref() {
-            // Nobody listens any more only when the service goes; the next life finds it in the store.
+            // The receiver is gone only when the service stops; the next life finds the pin in the store.
             let _ = ended.send(file);
         }
     }
 
-    /// A transfer lets its pin go; gives the transfers whose pins are to be given back now: none while somebody else needs the file.
+    /// Removes a transfer from its pin; returns the transfers whose pins are to be released now: none while another one
+    /// needs the file.
     fn leave(&self, file: u64) -> Vec<u64> {
         let mut held = self.lock();
         let Some(place) = held.files.remove(&file) else {
@@ -127,7 +129,7 @@ impl Pins {
     }
 }
 
-/// What goes into one request.
+/// The key of one request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     endpoint: String,
@@ -159,7 +161,7 @@ impl Executor {
         let (ended, mut endings) = mpsc::unbounded_channel();
         pins.tell(ended);
         pins.recalled(&self.pins_left().await);
-        // Each endpoint for itself: one that does not answer keeps only its own waiting.
+        // A queue for each endpoint: one that does not answer delays only its own.
         let mut endpoints: HashMap<String, Endpoint> = HashMap::new();
         let mut tasks = tokio::task::JoinSet::new();
         while let Some(first) = endings.recv().await {
@@ -186,7 +188,7 @@ impl Executor {
         }
     }
 
-    /// Gives back what is handed over, all at one endpoint, until nobody hands over more.
+    /// Releases the pins that it receives, all at one endpoint, until the channel is closed.
     async fn give_back_at_one(
         self,
         mut groups: mpsc::UnboundedReceiver<(Group, Given)>,
@@ -218,7 +220,7 @@ impl Executor {
         }
     }
 
-    /// What an earlier life left.
+    /// The pins of an earlier life.
     async fn pins_left(&self) -> Vec<Pin> {
         loop {
             let store = self.shared.store.clone();
@@ -232,7 +234,7 @@ impl Executor {
         }
     }
 
-    /// What is to be asked of whom, for these files.
+    /// The release requests for these files, by storage.
     async fn groups(&self, files: Vec<u64>, journal: &dyn Journal) -> Vec<(Group, Given)> {
         let store = self.shared.store.clone();
         let files = files.into_iter().flat_map(|file| self.shared.tapes.pins.leave(file));
@@ -287,7 +289,8 @@ impl Executor {
                     .for_each(|file| this.shared.tapes.pins.once_more(file));
             });
         }
-        // One path of a request is given back once, whoever asked for it; and as one that came, if it came for anybody.
+        // A path of a request is released once for all its transfers; as a staged file, if it was staged for any of
+        // them.
         let mut groups = groups.into_iter().collect::<Vec<_>>();
         groups.sort_by_key(|(group, _)| !group.staged);
         for (group, given) in &mut groups {
@@ -361,7 +364,7 @@ mod tests {
         assert_eq!(told, [1, 3, 2]);
     }
 
-    /// Its file would count as needed for ever, and nobody's pin of it be given back.
+    /// Its file would count as needed for ever, and no pin of it be released.
     #[test]
     fn a_transfer_that_let_go_while_pins_are_read_holds_nothing() {
         let (ended, mut told) = mpsc::unbounded_channel();

@@ -1,7 +1,7 @@
-//! Files that are brought online: gathered into few requests, each polled for all of its files.
+//! Files that are brought online: combined into few requests, each polled for all of its files.
 //!
-//! One task for each endpoint and credential. It gathers what comes within [`WINDOW`] into one request of at most
-//! [`REQUEST_MAX`] files, joins what is asked for twice, and polls with growing pauses (1, 2, 4, … s, as `gfal2` does).
+//! One task runs for each endpoint and credential. It combines requests that arrive within [`WINDOW`] into one of at
+//! most [`REQUEST_MAX`] files, merges duplicates, and polls with growing pauses (1, 2, 4, … s, as `gfal2` does).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,11 +32,11 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// After so long without anything to do, a task ends: credentials come and go.
 const IDLE: Duration = Duration::from_secs(120);
 
-/// Between two tries to give back what nobody waits for; after so many of them it goes with its lifetime.
+/// Pause between two tries to cancel an unwanted request; after so many of them it ends with its lifetime.
 const AGAIN: Duration = Duration::from_secs(30);
 const TRIES: usize = 20;
 
-/// What a file hears.
+/// A message to a waiting file.
 #[derive(Debug)]
 pub(crate) enum News {
     /// The storage's name for the request that it is part of: to be made durable.
@@ -45,7 +45,7 @@ pub(crate) enum News {
     Ended(Result<(), Box<Failure>>),
 }
 
-/// A file to be brought online. Who asks goes away by dropping the other end of `tell`.
+/// A file to be brought online. Dropping the other end of `tell` withdraws it.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) wanted: Wanted,
@@ -53,12 +53,12 @@ pub(crate) struct Ask {
     pub(crate) request: Option<String>,
     /// The storage has forgotten a request for it already.
     pub(crate) forgotten: bool,
-    /// Whoever asks knows the name of its request, and gives back what was asked of it.
+    /// The waiter knows the name of its request, and cancels it itself.
     pub(crate) heard: Arc<AtomicBool>,
     pub(crate) tell: mpsc::UnboundedSender<News>,
 }
 
-/// A request, and who waits for which of its files.
+/// A request, with the waiters for each of its files.
 #[derive(Debug)]
 struct Request {
     files: HashMap<String, Vec<Ask>>,
@@ -103,7 +103,7 @@ impl Stager {
                 }
                 () = sleep_until(next) => {
                     if work.is_none() {
-                        // Who comes from now on finds the door closed, and begins another task.
+                        // Later callers find the channel closed, and start another task.
                         asks.close();
                         if asks.is_empty() {
                             return;
@@ -153,7 +153,7 @@ impl Stager {
         self.posts.get_or_insert(Instant::now() + WINDOW);
     }
 
-    /// Makes requests of what was gathered.
+    /// Sends requests for the combined files.
     async fn post(&mut self) {
         self.posts = None;
         let mut gathered = std::mem::take(&mut self.gathered);
@@ -181,7 +181,7 @@ impl Stager {
         }
     }
 
-    /// The storage forgot a request, as it may when it is restarted: what is in it is asked for once more.
+    /// The storage forgot a request, as it may after a restart: its files are requested once more.
     fn ask_anew(&mut self, name: &str, request: Request) {
         for mut ask in request.files.into_values().flatten() {
             if ask.forgotten {
@@ -233,7 +233,7 @@ impl Stager {
             Err(failure) if failure.retry == Retry::Never => {
                 return fail(request.files.into_values().flatten(), &failure);
             }
-            // The request stands, whatever became of this look at it: whoever waits has a limit of his own.
+            // The request stands, whatever the result of this poll: each waiter has a limit of its own.
             Err(failure) => {
                 tracing::warn!(endpoint = self.tape.endpoint, request = name, %failure, "a stage request could not be polled; it is asked again");
             }
@@ -255,13 +255,13 @@ fn forgets(name: &str) -> Failure {
     failure
 }
 
-/// Whether all went away before they knew what was asked for them: nobody else will give it back.
+/// Whether all waiters left before they knew the name of their request: then this task has to cancel it.
 fn is_unknown(asks: &[Ask]) -> bool {
     let unknown = |ask: &Ask| ask.tell.is_closed() && !ask.heard.load(Ordering::Acquire);
     asks.iter().all(unknown)
 }
 
-/// Takes back what nobody waits for any more.
+/// Cancels the files that no transfer waits for any more.
 async fn give_back(client: Arc<TapeClient>, tape: Tape, request: String, paths: Vec<String>) {
     for _ in 0..TRIES {
         let Err(failure) = client.give_back(&tape, &request, &paths, false).await else {
@@ -275,7 +275,7 @@ async fn give_back(client: Arc<TapeClient>, tape: Tape, request: String, paths: 
     }
 }
 
-/// Forgets who went away; tells whether anybody is left.
+/// Removes waiters that left; returns whether any remains.
 fn prune(asks: &mut Vec<Ask>) -> bool {
     asks.retain(|ask| !ask.tell.is_closed());
     !asks.is_empty()
@@ -287,7 +287,7 @@ fn fail(asks: impl Iterator<Item = Ask>, failure: &Failure) {
     }
 }
 
-/// What the tape system says of one file.
+/// The tape system's error for one file.
 pub(super) fn failed(path: &str, text: &str) -> Failure {
     let scene = Scene::new(Party::Source, Phase::Preparation);
     let class = ErrorClass::of_text(text).unwrap_or(ErrorClass::Protocol);

@@ -25,7 +25,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// After so long without anything to do, a task ends: credentials come and go.
 const IDLE: Duration = Duration::from_secs(120);
 
-/// A copy to be watched. Who asks goes away by dropping the other end of `tell`.
+/// A copy to be watched. Dropping the other end of `tell` withdraws it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) path: String,
@@ -71,7 +71,7 @@ impl Watcher {
                     if work.is_some() {
                         self.look().await;
                     } else {
-                        // Who comes from now on finds the door closed, and begins another task.
+                        // Later callers find the channel closed, and start another task.
                         watches.close();
                         if watches.is_empty() {
                             return;
@@ -124,7 +124,7 @@ impl Watcher {
             let path = &watched.watch.path;
             let end = told.get(&plain(path)).and_then(|locality| verdict(path, locality));
             if let Some(end) = end {
-                // Whoever asked may have gone.
+                // The waiter may have left.
                 let _ = watched.watch.tell.send(end);
             } else {
                 let pause = watched.pause;
@@ -135,7 +135,7 @@ impl Watcher {
     }
 }
 
-/// What a locality means for a copy that waits for tape; none if it goes on waiting.
+/// The result of a locality for a copy that waits for tape; `None` if it goes on waiting.
 fn verdict(path: &str, locality: &Locality) -> Option<Result<(), Failure>> {
     let scene = Scene::new(Party::Destination, Phase::Finalization);
     match locality {

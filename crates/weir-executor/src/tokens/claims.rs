@@ -1,4 +1,4 @@
-//! What a token says about itself. Unverified: what counts is the storage's judgement, and the issuer's.
+//! The claims of a token, unverified: the judgement of storage and issuer counts.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub(crate) fn expiry(token: &Secret) -> Option<u64> {
     Some(claims.exp as u64)
 }
 
-/// What a token says of whom it was issued to, and until when.
+/// The owner of a token, and its expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outline {
     /// `iss`.
@@ -74,17 +74,18 @@ pub(super) fn malformed(token: &Secret) -> Option<&'static str> {
     (!signed).then_some("its signature is missing, or not base64url")
 }
 
-/// Who issued a token, and what it is good for.
+/// The issuer of a token, and its rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claims {
     /// `iss`.
     pub(super) issuer: String,
-    /// Its scope and audience: what a fresh one is asked for, no more and no less.
+    /// Its scope and audience: those of a fresh one, no more and no less.
     pub(super) wanted: Wanted,
 }
 
 impl Claims {
-    /// None also for what no issuer makes: one such token, shown to it again and again, would have it refuse everybody's.
+    /// `None` also for values that no issuer uses: such a token, shown to the issuer again and again, could make it
+    /// refuse every token.
     pub(super) fn read(token: &Secret) -> Option<Self> {
         if token.expose().len() > TOKEN_MAX {
             return None;
@@ -109,8 +110,8 @@ fn words(value: Option<&Value>) -> String {
     }
 }
 
-/// What a fresh token lacks of what was asked for, for people. Only what it tells is compared: an opaque token lacks nothing, and
-/// scopes that storages do not look at may go.
+/// The rights that a fresh token lacks, for people. Only its readable claims are compared: an opaque token lacks
+/// nothing, and scopes that storages ignore may be missing.
 pub(super) fn lacking(fresh: &Secret, told: Option<&str>, wanted: &Wanted) -> Option<String> {
     let claims = Claims::read(fresh);
     let scope = claims.as_ref().map(|claims| claims.wanted.scope.as_str()).or(told);
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_token_that_lost_a_right_is_found_out() {
-        // It would fail at the storage, and nobody would know why.
+        // It would fail at the storage, with an unknown cause.
         let wanted = Wanted {
             scope: "storage.read:/a openid".into(),
             audience: "https://s".into(),

@@ -1,4 +1,4 @@
-//! What is counted of an issuer, for `docs/metrics.md`.
+//! Counters of an issuer, for `docs/metrics.md`.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -10,21 +10,21 @@ use weir_service::metrics::Histogram;
 /// Upper ends of the histogram's buckets, in seconds.
 const ENDS: [f64; 9] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, f64::INFINITY];
 
-/// What was asked for.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grant {
     Exchange,
     Refresh,
 }
 
-/// What came of it.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
     /// A token.
     Token,
     /// A refusal of this token.
     Refusal,
-    /// No answer, or one that says nothing about the token.
+    /// No answer, or one that is no statement about the token.
     Failure,
 }
 

@@ -1,4 +1,4 @@
-//! A target for what issuers grant.
+//! A fuzz target for issuers' grants.
 
 use weir_auth::{
     Secret,
@@ -14,8 +14,8 @@ use weir_store::Sealer;
 
 use crate::{config::TokensConfig, job::hash_of};
 
-/// The answer to an exchange or a refresh: what is taken of it must fit into a header, be kept as it came, and never be handed out when it
-/// has expired.
+/// The answer to an exchange or a refresh: an accepted token must fit into a header, be stored unchanged, and never be
+/// used after its expiry.
 pub(crate) fn fuzz(data: &[u8]) {
     let Some(granted) = Granted::read(data) else { return };
     let tokens = [&granted.access, &granted.refresh];
@@ -25,7 +25,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     }
     let access = granted.access.clone().unwrap_or_else(|| Secret::new("none"));
     let wanted = Claims::read(&access).map_or_else(Wanted::default, |claims| claims.wanted);
-    // It cannot lack what it says of itself.
+    // It cannot lack its own claims.
     assert_eq!(lacking(&access, granted.scope.as_deref(), &wanted), None);
     let all = Wanted {
         scope: "storage.read:/a openid".into(),

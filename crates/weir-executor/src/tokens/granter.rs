@@ -86,7 +86,7 @@ impl Granter {
         *self.shared.said.lock().unwrap() = Box::new(said);
     }
 
-    /// What was sent, with the header `authorization`.
+    /// The requests sent, with their `authorization` header.
     pub(crate) fn forms(&self) -> Vec<Form> {
         self.shared.asked.lock().unwrap().clone()
     }

@@ -1,4 +1,5 @@
-//! What issuers said lately, by the hash of the token that was submitted: in memory, bounded. The store holds what must not be lost.
+//! A cache of issuers' recent answers, by the hash of the submitted token: in memory, bounded. The store holds the
+//! tokens that must not be lost.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ const GENERATION: usize = 10_000;
 /// For so long a refusal is not asked for again.
 const REFUSED: Millis = 600_000;
 
-/// What is known of a token.
+/// The cached answer about a token.
 #[derive(Debug, Clone)]
 pub(super) enum Known {
     /// A fresh one, handed out until then.
@@ -24,7 +25,7 @@ pub(super) enum Known {
     Nothing,
 }
 
-/// Two generations: what is used stays, what is not goes with the older one.
+/// Two generations: used entries stay, unused ones are dropped with the older generation.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     young: HashMap<TokenHash, Known>,

@@ -1,7 +1,7 @@
-//! One issuer: where it grants tokens, as whom it is asked, and whether it is asked at all.
+//! One issuer: its token endpoint, our credentials there, and its circuit breaker.
 //!
-//! One contact that fails shuts it for a while: whoever needs it waits, and nobody asks. Then one request is let through; if that
-//! fails too, it stays shut.
+//! One failed contact opens the breaker for a while: transfers that need the issuer wait, and no request is sent. Then
+//! one request is let through; if that fails too, the breaker stays open.
 
 use std::{
     sync::{
@@ -43,7 +43,7 @@ pub(super) struct Issuer {
     grants: Mutex<Option<(Grants, Instant)>>,
     places: Semaphore,
     gate: Mutex<Gate>,
-    /// Whether the newest answer was waited for in vain: then nobody holds a slot of a link to wait for another.
+    /// Whether the newest answer timed out: then no transfer holds a slot of a link to wait for another.
     slow: AtomicBool,
     pub(super) figures: Figures,
 }
@@ -53,7 +53,7 @@ pub(super) struct Issuer {
 struct Gate {
     /// Until then it is not, and why.
     shut: Option<(Instant, String)>,
-    /// Somebody tries whether it is back.
+    /// A request is trying whether the issuer is back.
     trying: bool,
 }
 
@@ -184,7 +184,7 @@ impl Issuer {
         Ok(grants)
     }
 
-    /// As whom it is asked: read anew after each failure, so that a secret that was replaced is found.
+    /// Our credentials: read again after each failure, so that a replaced secret is found.
     async fn credentials(&self) -> Result<(String, Secret), String> {
         let config = self.config.clone();
         let read = tokio::task::spawn_blocking(move || config.credentials()).await;
@@ -204,7 +204,7 @@ impl Issuer {
         }
     }
 
-    /// `why` is for whose token it was, and for the log; `for_all` for the others that wait.
+    /// `why` is for the token's own transfer, and for the log; `for_all` for the others that wait.
     fn failed(&self, pass: &mut Pass<'_>, why: String, for_all: String, asked: Option<Duration>) -> Trouble {
         pass.judged = true;
         // It may have moved.
@@ -221,7 +221,7 @@ impl Issuer {
         Trouble::Waits(why)
     }
 
-    /// For people. An issuer may repeat what it was shown.
+    /// The error for people. An issuer may repeat the shown token.
     fn told(&self, error: &TokenError, wanted: &Wanted, shown: &Secret) -> String {
         let text = match error {
             TokenError::Refused { status, reason, .. } => {
@@ -237,8 +237,7 @@ impl Issuer {
     }
 }
 
-/// Without anything of the token that was shown, which the issuer's words may repeat: whose it is, and which files it is for, is not
-/// for those who wait behind it.
+/// The issuer's message without the token, for other waiters: they must not learn its owner or its files.
 fn for_everybody(error: &TokenError) -> String {
     match error {
         TokenError::Refused { status, .. } => {
@@ -249,14 +248,14 @@ fn for_everybody(error: &TokenError) -> String {
     }
 }
 
-/// A refusal speaks of the token that was shown. What speaks of this service, as which it is asked, is a failure: all tokens have it,
-/// and an operator mends it.
+/// Classifies an answer. A refusal concerns the shown token. An error about this service's own credentials is a
+/// failure: it affects all tokens, and an operator must mend it.
 fn came(answer: &Result<Granted, TokenError>) -> Came {
     match answer {
         Ok(_) => Came::Token,
         Err(error @ TokenError::Refused { status, .. }) if status.is_client_error() && !error.is_temporary() => {
             let ours = ["invalid_client", "unauthorized_client", "unsupported_grant_type"];
-            // A page in place of an error: of a proxy that does not like what was shown, or of one that leads nowhere.
+            // A page instead of an error: of a proxy that refuses the request, or of one that leads nowhere.
             let about_request = [400, 413, 414, 422, 431].contains(&status.as_u16());
             match error.code() {
                 None if about_request => Came::Refusal,

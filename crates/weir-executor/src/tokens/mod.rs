@@ -1,17 +1,19 @@
 //! Tokens that are renewed just before use.
 //!
-//! A token that was submitted is used as it is while it lives, whatever the issuer says: nothing here makes a long one short. One
-//! that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service and its job does not
-//! say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh token, later by that.
+//! A submitted token is used as it is while it lives, whatever the issuer says: a long life is never shortened here.
+//! One that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service
+//! and its job does not say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh
+//! token, later by that.
 //!
-//! - A token of a file is a claim of the submitter's, who may have found it. Only one that was issued to the submitter is renewed, or
-//!   one that a listed broker brings ([`owner`]), and not before the signature of its issuer was verified.
-//! - One request for a token, however many transfers need it: by the hash of what was submitted.
-//! - Nobody waits long: an attempt gives its slot back after [`PATIENCE`], much sooner while the issuer is slow, at once while it is shut; the
-//!   request goes on without it. That costs no retry.
-//! - What came is kept sealed ([`Renewal`]), in batches and not waited for. With several nodes one asks at a time
-//!   ([`Orders::claim_renewal`]): two that show one refresh token would make an issuer that turns them with each use take both back.
-//! - A token that is expired cannot be exchanged. Those that wait are exchanged ahead ([`sweep`]), slowly.
+//! - A submitter may have found a file's token. So only a token issued to the submitter is renewed, or one that a
+//!   listed broker submits ([`owner`]), and only after its issuer's signature was verified.
+//! - One request for a token, however many transfers need it: by the hash of the submitted one.
+//! - Waits are short: an attempt returns its slot after [`PATIENCE`], much sooner while the issuer is slow, at once
+//!   while its breaker is open; the request continues without it. That costs no retry.
+//! - New tokens are stored sealed ([`Renewal`]), in batches and asynchronously. With several nodes one asks at a time
+//!   ([`Orders::claim_renewal`]): an issuer that rotates refresh tokens would revoke both if two nodes showed the same
+//!   one.
+//! - An expired token cannot be exchanged, so those of waiting transfers are exchanged ahead ([`sweep`]), slowly.
 
 mod claims;
 mod figures;
@@ -80,19 +82,19 @@ const FLIGHTS_MAX: usize = 2000;
 enum Trouble {
     /// There may be one later.
     Waits(String),
-    /// There will be none: why, and whether what was shown is what the issuer does not take.
+    /// There will be none: with the reason, and whether the issuer refuses the shown token itself.
     Refused(String, bool),
 }
 
 type Outcome = Result<Secret, Trouble>;
 type Flight = Shared<oneshot::Receiver<Outcome>>;
 
-/// What the configuration says of issuers and of who may have tokens renewed.
+/// The configured issuers, and the submitters whose tokens may be renewed.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// Whose tokens are taken.
+    /// The accepted issuers.
     pub issuers: &'a [IssuerConfig],
-    /// Who submits with tokens of others.
+    /// The brokers, which submit with tokens of others.
     pub brokers: &'a [BrokerConfig],
     /// How tokens are renewed.
     pub tokens: &'a TokensConfig,
@@ -105,14 +107,14 @@ pub struct TokenRefresher {
     trusted: Reloadable<Trusted>,
     config: TokensConfig,
     held: Mutex<Held>,
-    /// What is being asked, by the hash of the token that was submitted.
+    /// Requests under way, by the hash of the submitted token.
     flights: Mutex<HashMap<TokenHash, Flight>>,
     outbox: Outbox,
 }
 
 /// Issuers and owners, as the configuration has them; exchanged as a whole when that is read again.
 struct Trusted {
-    /// Those that give this service credentials.
+    /// The issuers at which this service has credentials.
     issuers: BTreeMap<String, Arc<Issuer>>,
     owners: Owners,
     /// Knows the keys of all issuers.
@@ -186,10 +188,10 @@ impl TokenRefresher {
         }))
     }
 
-    /// What takes the issuers and brokers of another configuration. Requests in hand go on with those of before.
+    /// Prepares the issuers and brokers of another configuration. Requests in hand keep the former ones.
     ///
     /// # Errors
-    /// If a secret cannot be read, or others than its owner may.
+    /// If a secret cannot be read, or others than its owner may read it.
     pub fn prepare(
         self: &Arc<Self>,
         verifier: Verifier,
@@ -221,8 +223,7 @@ impl TokenRefresher {
     /// The tokens of a submission that may have to be renewed.
     ///
     /// # Errors
-    /// What is wrong with one that is malformed or has expired: no storage would take it, and whoever finds such a token must not
-    /// get what came in its place for its owner.
+    /// Names a malformed or expired token. Such tokens are refused, or a finder could get the owner's renewed one.
     pub fn expiring(
         &self,
         job: &NewJob,
@@ -248,7 +249,7 @@ impl TokenRefresher {
             if !trusted.renews(job, &outline) {
                 continue;
             }
-            // One that lives long is left alone as long as possible; of one that does not, half its life.
+            // A token with a long life is left alone as long as possible; otherwise half its life.
             let half = now.saturating_add(expires.saturating_sub(now) / 2);
             let due = half.max(expires.saturating_sub(millis(self.config.exchange_ahead)));
             expiring.insert(*hash, Expiring { expires, due });
@@ -271,7 +272,7 @@ impl TokenRefresher {
         Some((trusted.issuers.get(&claims.issuer)?.clone(), claims))
     }
 
-    /// A token to be used now, in place of the one that was submitted.
+    /// A token to use now, in place of the submitted one.
     ///
     /// # Errors
     /// It has expired, and there is no fresh one: for good, or ([`Party::Issuer`], [`Retry::Later`]) not yet.
@@ -281,7 +282,7 @@ impl TokenRefresher {
         token: &Secret,
         managed: bool,
     ) -> Result<Secret, Failure> {
-        // One that cannot be read is left to the storage.
+        // An unreadable token is left to the storage.
         let Some(expires) = expiry(token) else {
             return Ok(token.clone());
         };
@@ -310,7 +311,7 @@ impl TokenRefresher {
         match known {
             Some(Known::Fresh(fresh, _)) => return Ok(fresh),
             Some(Known::Refused(why, _)) => return Err(Trouble::Refused(why, false)),
-            // Nobody asks the store again and again while there is nobody else to be asked.
+            // The store is not asked again and again while no issuer can be asked.
             Some(Known::Nothing) if let Some(why) = issuer.shut() => return Err(Trouble::Waits(why)),
             Some(Known::Nothing) | None => {}
         }
@@ -332,7 +333,8 @@ impl TokenRefresher {
         flights.len() >= FLIGHTS_MAX && !flights.contains_key(&hash)
     }
 
-    /// Joins who asks for the same, or begins to. It goes on whoever goes away: what an issuer gave must not be lost.
+    /// Joins a request for the same token, or starts one. It continues even if all callers leave: an issuer's token
+    /// must not be lost.
     fn join(self: &Arc<Self>, issuer: &Arc<Issuer>, claims: Claims, token: &Secret, hash: TokenHash) -> Flight {
         let mut flights = lock(&self.flights);
         if let Some(flight) = flights.get(&hash) {
@@ -345,14 +347,14 @@ impl TokenRefresher {
         tokio::spawn(async move {
             let _flying = Flying { refresher: &this, hash };
             let outcome = this.fly(&issuer, &claims, &token, hash).await;
-            // Everybody may have gone.
+            // All callers may have left.
             let _ = land.send(outcome);
         });
         flight
     }
 
     async fn fly(&self, issuer: &Issuer, claims: &Claims, token: &Secret, hash: TokenHash) -> Outcome {
-        // What another request has just brought may still be on its way to the store.
+        // Another request's new token may still be on its way to the store.
         if let Some(Known::Fresh(fresh, _)) = lock(&self.held).get(hash, time::latest()) {
             return Ok(fresh);
         }
@@ -398,7 +400,7 @@ impl TokenRefresher {
         }
     }
 
-    /// Whether its issuer signed the token: nobody's forgery is shown to it.
+    /// Verifies the issuer's signature: a forged token is never shown to the issuer.
     async fn verify(&self, token: &Secret, hash: TokenHash) -> Result<(), Trouble> {
         let verifier = self.trusted.get().verifier.clone();
         let Err(error) = verifier.verify_signature(token.expose(), time::system()).await else {
@@ -424,7 +426,7 @@ impl TokenRefresher {
         Some(access)
     }
 
-    /// Refreshes, or exchanges what was never exchanged, or whose refresh token is not taken any more.
+    /// Refreshes; or exchanges a token that was never exchanged, or whose refresh token is refused.
     async fn ask(
         &self,
         issuer: &Issuer,
@@ -454,7 +456,7 @@ impl TokenRefresher {
             refresh = Some(fresh);
         }
         if let (None, Some(shown)) = (&granted.access, &refresh) {
-            // What was granted must not be lost, whatever comes now.
+            // Granted tokens must not be lost, whatever happens next.
             self.outbox
                 .put(hash, Some(renewal(&self.config, None, refresh.clone())));
             granted = issuer.ask(pass, Grant::Refresh, shown, wanted).await?;
@@ -488,7 +490,7 @@ impl TokenRefresher {
         }
     }
 
-    /// Returns when what came from issuers is kept. What is being asked is waited for some seconds.
+    /// Returns when all issuers' tokens are stored. Requests under way are awaited for some seconds.
     pub async fn close(&self) {
         let flying = lock(&self.flights).values().cloned().collect::<Vec<_>>();
         let landed = futures_util::future::join_all(flying);
@@ -540,7 +542,8 @@ impl Drop for Flying<'_> {
     }
 }
 
-/// What is kept of an answer. A token of a short life is used for half of it: otherwise it would be renewed at each use.
+/// The part of an answer to store. A token with a short life is used for half of it: otherwise it would be renewed at
+/// each use.
 fn renewal(config: &TokensConfig, granted: Option<&Granted>, refresh: Option<Secret>) -> Renewal {
     let now = time::latest();
     let access = granted.and_then(|granted| granted.access.clone());

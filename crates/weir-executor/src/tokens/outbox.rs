@@ -1,4 +1,4 @@
-//! What issuers gave, on its way to the store: many in one transaction, tried until it is there.
+//! Issuers' tokens on their way to the store: many in one transaction, retried until they are stored.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

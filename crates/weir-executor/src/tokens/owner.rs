@@ -1,7 +1,7 @@
-//! For whom a token is renewed. Pure.
+//! The rule for which tokens are renewed. Pure.
 //!
-//! Tokens of files travel: in a third-party copy each storage sees that of the other. Were everybody's token renewed, one minute of
-//! it would become weeks, and the fresh ones would go to whatever host the submitter names.
+//! Tokens of files travel: in a third-party copy each storage sees that of the other. If every token were renewed, one
+//! minute of it would become weeks, and the fresh ones would go to any host that the submitter names.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     job::{NewJob, cred_id},
 };
 
-/// Who may have which tokens renewed.
+/// The submitters, and the tokens that are renewed for them.
 #[derive(Debug)]
 pub(super) struct Owners {
     /// The VO of each issuer.
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_token_is_renewed_for_its_owner_and_for_brokers() {
-        // Who finds a token would have it renewed, and get the fresh ones.
+        // A finder of a token would have it renewed, and get the fresh ones.
         let issuer = |url: &str, vo: &str| IssuerConfig::new(url, vo);
         let issuers = [
             issuer(ATLAS, "atlas"),
@@ -102,7 +102,7 @@ mod tests {
                 "a broker of one VO, a token of another"
             );
         }
-        // Somebody with the broker's name from another issuer, or with its certificate's name as a subject.
+        // A user with the broker's name from another issuer, or with its certificate's name as a subject.
         assert!(!owners.may_renew(&job("https://atlas2", "rucio"), ATLAS, "bob"));
         assert!(!owners.may_renew(&job(ATLAS, dn), ATLAS, "bob"));
     }

@@ -14,14 +14,14 @@ use crate::{
     orders::{Order, proxy_name},
 };
 
-/// The token that was submitted for a side, and who keeps it fresh, or the proxy that its user delegated: for what outlives both, and may
-/// outlive the service.
+/// A credential for one side: the submitted token with its refresher, or the proxy that its user delegated. It is for
+/// operations that outlive both, and may outlive the service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Right {
     token: Option<Secret>,
     refresher: Option<Weak<TokenRefresher>>,
     managed: bool,
-    /// Without a token: the name of the proxy that the user delegated, and who finds it.
+    /// Without a token: the name of the delegated proxy, and its lookup.
     delegated: Option<(String, Weak<Proxies>)>,
 }
 
@@ -59,7 +59,7 @@ impl Right {
         }
     }
 
-    /// The client that shows the user's proxy as it is now. `None`: nobody delegated one for this.
+    /// The client that shows the user's current proxy. `None`: the user delegated none for this.
     ///
     /// # Errors
     /// If the proxy is gone, or has expired.
@@ -87,7 +87,7 @@ impl Right {
         refresher.fresh(scene, token, self.managed).await.map(Some)
     }
 
-    /// The name of what was submitted, or of whoever delegated: it stays the same.
+    /// The hash of the submitted token, or of the delegating user's name: it stays the same.
     pub(crate) fn hash(&self) -> Option<TokenHash> {
         let delegated = || self.delegated.as_ref().map(|(name, _)| hash_of(name));
         self.token

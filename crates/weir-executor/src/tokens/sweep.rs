@@ -1,5 +1,5 @@
-//! Tokens that wait are exchanged while they can be: those that expire first come first, few at a time, and only those that a
-//! transfer still needs.
+//! The sweep: exchanges tokens of waiting transfers in time, in the order of their expiry, few at a time, and only if a
+//! transfer still needs them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,10 +30,10 @@ impl TokenRefresher {
         }
     }
 
-    /// Once through all that is due. What an issuer that is shut would have to grant is passed over.
+    /// Goes once through all due tokens. Those of an issuer with an open breaker are skipped.
     pub(super) async fn look(self: &Arc<Self>) {
         let mut passed = 0;
-        // With nobody to be asked it is all passed over: not looked for at all.
+        // Without any issuer to ask, nothing is read.
         while self.asks_somebody() {
             let due = self
                 .read(move |store| store.due_renewals(time::latest(), passed, LOOK))
@@ -52,7 +52,7 @@ impl TokenRefresher {
                 .map(|due| self.exchange_ahead(due))
                 .buffer_unordered(AT_ONCE);
             passed += left.filter(|left| std::future::ready(*left)).count().await;
-            // What was done is not due any more, once that is written.
+            // Exchanged tokens are not due any more, once that is written.
             self.outbox.written().await;
         }
     }

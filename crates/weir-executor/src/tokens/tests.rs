@@ -1,4 +1,4 @@
-//! The refresher in front of an issuer that does what it is told.
+//! The refresher with a scripted issuer.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::{
@@ -26,7 +26,7 @@ use crate::{
 use super::granter::{AT_ONCE, Form, Granter, NEVER, Reply, refusal, unsigned};
 use base64::Engine as _;
 
-/// An issuer, and who believes it.
+/// An issuer, with a service that trusts it.
 struct Issuer {
     granter: Granter,
     client: Client,
@@ -115,7 +115,7 @@ async fn a_token_that_lives_is_used_as_it_is() {
     for token in [long, Secret::new("opaque"), Secret::new("a.b.c")] {
         assert_eq!(fresh(&refresher, &token).await, token.expose());
     }
-    // About to expire, and nobody's business but its owner's.
+    // About to expire, and not the submitter's own.
     let short = issuer.token("a", 100);
     let got = refresher.fresh(source(), &short, false).await.unwrap();
     assert_eq!(got.expose(), short.expose());
@@ -155,7 +155,7 @@ async fn what_was_granted_is_used_again_by_the_next_process() {
 
 #[tokio::test]
 async fn refresh_tokens_that_are_turned_stay_in_step() {
-    // The one that was shown is void; who shows it again loses all.
+    // The shown refresh token is void; showing it again revokes all.
     let issuer = Issuer::start(turning());
     let token = issuer.token("a", 100);
     let store = knowing(&[&token]);
@@ -172,7 +172,7 @@ async fn refresh_tokens_that_are_turned_stay_in_step() {
     }
     assert_eq!(got, ["access-1", "access-2", "access-3", "access-4"]);
     assert_eq!(issuer.asked()[1..], ["refresh_token"; 3]);
-    // Out of step, while what was submitted still lives: from the beginning.
+    // Out of step, while the submitted token still lives: from the beginning.
     let mut lost = store.renewal(hash_of(token.expose())).unwrap().unwrap();
     lost.refresh = Some(Secret::new("refresh-1"));
     store.renewed(&[(hash_of(token.expose()), Some(lost))]).unwrap();
@@ -215,7 +215,7 @@ impl TokenRefresher {
 
 type Fault = Box<dyn Fn() -> Reply + Send>;
 
-/// What the issuer does wrong, and a word of the reason.
+/// The faults of the issuer, each with a word of the reason.
 fn faults() -> Vec<(&'static str, Fault)> {
     vec![
         ("did not answer", Box::new(|| (200, String::new(), NEVER))),
@@ -256,7 +256,7 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
                 failure.message.contains(word) && failure.message.contains(&issuer.url),
                 "{failure}"
             );
-            // Whose token found the trouble, and for which files, is not for those who wait behind it.
+            // Other waiters must not learn whose token found the trouble, and for which files.
             assert!(!failure.message.contains("asked for"), "{failure}");
         }
         assert_eq!(issuer.asked().len(), 1, "{word}");
@@ -305,7 +305,7 @@ async fn an_issuer_that_wants_to_be_left_alone_is() {
 
 #[tokio::test]
 async fn a_secret_that_was_replaced_is_found() {
-    // Whoever replaces it would have to restart the service, with all its transfers.
+    // Otherwise replacing it would need a restart of the service, with all its transfers.
     let mut granted = turning();
     let issuer = Issuer::start(move |form: &Form| {
         let known = "Basic ".to_owned() + &base64::engine::general_purpose::STANDARD.encode("fts:another-one");
@@ -329,8 +329,8 @@ async fn a_secret_that_was_replaced_is_found() {
 
 #[tokio::test]
 async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
-    // Transfers whose tokens are good would wait for slots that are held by those that wait.
-    // Long beside what a slow machine needs for the rest.
+    // Transfers with good tokens would wait for slots of those that wait. The delay is long beside the time that a slow
+    // machine needs for the rest.
     let slow = Duration::from_secs(6);
     let issuer = Issuer::start(move |_| {
         (
@@ -356,7 +356,7 @@ async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
     let begin = Instant::now();
     assert_eq!(fresh(&refresher, &good).await, good.expose());
     assert!(begin.elapsed() < slow / 2, "{:?}", begin.elapsed());
-    // What was asked for comes, though nobody waits for it.
+    // The requested token is stored, though no caller waits for it.
     let begin = Instant::now();
     while fresh(&refresher, &tokens[0]).await != "late" {
         assert!(begin.elapsed() < Duration::from_secs(120));
@@ -396,7 +396,7 @@ async fn a_token_that_lost_a_right_is_not_used() {
 
 #[tokio::test]
 async fn a_token_that_an_issuer_cannot_take_shuts_it_for_nobody() {
-    // One user with a token of some megabytes once kept everybody's from being renewed.
+    // One user with a token of some megabytes once blocked the renewal of all tokens.
     let issuer = Issuer::start(|form: &Form| {
         let shown = form.get("subject_token").map_or(0, String::len);
         if shown > 1000 {
@@ -520,7 +520,7 @@ fn only_tokens_of_managed_issuers_are_expected() {
     let mut unmanaged = job.clone();
     unmanaged.params.unmanaged_tokens = true;
     assert!(refresher.expiring(&unmanaged, &tokens).unwrap().is_empty() && !may(&unmanaged, &short));
-    // Whoever finds one that has expired would get what came in its place for its owner.
+    // A finder of an expired token would get the owner's renewed one.
     for token in [issuer.token("alice", -1), issuer.token("bob", -1)] {
         let mut late = tokens.clone();
         late.insert(hash_of(token.expose()), token);

@@ -121,7 +121,7 @@ fn nonsense_is_refused() {
     check(&within(&"<D:response>".repeat(DEPTH_MAX)), "too deeply");
 }
 
-/// A storage, or who took its name, could fill the memory.
+/// A storage, or an attacker in its place, could fill the memory.
 #[test]
 fn what_does_not_end_is_cut_off() {
     let response = "<D:response><D:href>/d/f</D:href></D:response>";
@@ -157,7 +157,7 @@ fn a_connection_that_breaks_is_said_to() {
     assert_eq!(read, Err(Unread::Broken("reset".into())));
 }
 
-/// A name as somebody may have given it, and how an `href` holds it.
+/// A name as a user may choose it, and its form in an `href`.
 fn href(names: &[String]) -> String {
     let encoded = names
         .iter()
@@ -166,7 +166,7 @@ fn href(names: &[String]) -> String {
 }
 
 proptest! {
-    /// Every name comes out as it went in, whatever the pieces.
+    /// Every name is returned unchanged, for any split into pieces.
     #[test]
     fn names_and_sizes_come_through(
         names in proptest::collection::vec("[^\u{0}-\u{1f}.]{1,12}", 1..4),
