@@ -1,4 +1,4 @@
-//! What this service is, who the caller is, and whether all is well.
+//! Requests about the service: its identity, its caller, and its health.
 
 use std::time::SystemTime;
 
@@ -114,7 +114,8 @@ pub(super) async fn health(service: State) -> Response {
     }
 }
 
-/// `GET /.well-known/weir/ready`: 200 if requests are worth sending to this node, else 503. Why not, for those who may read metrics.
+/// `GET /.well-known/weir/ready`: 200 if this node can serve requests, else 503. The reason is only for callers that
+/// may read metrics.
 pub(super) async fn ready(
     service: State,
     Extension(connection): Extension<ConnectionInfo>,
@@ -148,7 +149,7 @@ fn trouble(reason: &str, remedy: &str) -> Response {
     )
 }
 
-/// `GET /.well-known/weir/nodes`: who serves the same queue.
+/// `GET /.well-known/weir/nodes`: the nodes that serve the same queue.
 pub(super) async fn nodes(service: State, _: Caller) -> Answer {
     match &service.membership {
         Some(membership) => Ok(ok(&weir_transfer::nodes::list(membership).await?)),

@@ -1,4 +1,4 @@
-//! What FTS3 has and this service has not, by design: answered in words, so that clients give up at once.
+//! Features of FTS3 that this service lacks by design: answered in words, so that clients give up at once.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ pub(super) fn routes() -> Router<Arc<Door>> {
         .route("/cs/{*rest}", any(no_cloud_storage))
 }
 
-/// A method that a path has not. `OPTIONS` is answered with those that it has, which the router writes into `Allow`.
+/// An unsupported method of a path. `OPTIONS` is answered with the supported ones, which the router writes into
+/// `Allow`.
 pub(super) async fn other_method(method: Method) -> Response {
     if method == Method::OPTIONS {
         return StatusCode::OK.into_response();

@@ -3,7 +3,7 @@
 //! | status | means | client | user | operator |
 //! |---|---|---|---|---|
 //! | 400 | the request makes no sense | gives up | corrects what the text names | nothing |
-//! | 401 | no token or certificate, or none that holds | gives up | gets a new one | checks issuers, audiences, authorities |
+//! | 401 | no token or certificate, or an invalid one | gives up | gets a new one | checks issuers, audiences, authorities |
 //! | 403 | known, but not allowed | gives up | asks for rights | adds an administrator |
 //! | 404 | no such job | forgets it | checks the id | nothing |
 //! | 405 | not done here | gives up | nothing | nothing |

@@ -34,7 +34,7 @@ pub(super) fn routes() -> Router<Arc<Door>> {
         .route("/files", get(files))
 }
 
-/// `GET /archive`: jobs that have ended, the newest first; filters are those of `GET /jobs`.
+/// `GET /archive`: ended jobs, the newest first, with the filters of `GET /jobs`.
 async fn jobs(service: State, caller: Caller, Query(mut query): Query<HashMap<String, String>>) -> Answer {
     let ended = ["FINISHED", "FAILED", "FINISHEDDIRTY", "CANCELED"];
     let asked = query.get("state_in").map(String::as_str).unwrap_or_default();
@@ -74,10 +74,10 @@ async fn field(service: State, caller: Caller, Path((id, field)): Path<(String, 
         .ok_or_else(|| ApiError::not_found("No such field"))
 }
 
-/// The most files in an answer, and the most jobs among whose files they are looked for, newest first.
+/// Most files in an answer, and most jobs whose files are searched, newest first.
 const FILES_MAX: usize = 1000;
 
-/// What `GET /files` asks of a file.
+/// The filter of `GET /files`.
 struct FileFilter {
     states: Vec<FileState>,
     source_se: Option<String>,
@@ -128,7 +128,7 @@ impl FileFilter {
     }
 }
 
-/// A URL as it is stored: without what it carries after the path.
+/// A URL as it is stored: without its query.
 fn shown(url: &str) -> String {
     Surl::parse(url).map_or_else(|_| url.to_owned(), |url| url.conceal().0.as_str().to_owned())
 }
@@ -151,7 +151,7 @@ fn find_files(
         if !caller.may_see(&job) {
             continue;
         }
-        // The first job is looked through whatever its size.
+        // The first job is searched whatever its size.
         if left < job.counts.files && left < READ_MAX {
             return Ok(Err(ApiError::bad_request(format!(
                 "More than {READ_MAX} files would have to be looked through; ask for a shorter time_window, or for the job"
@@ -170,10 +170,10 @@ fn find_files(
     Ok(Ok(found))
 }
 
-/// `GET /files`: files of the caller's jobs; administrators see everybody's.
+/// `GET /files`: files of the caller's jobs; administrators see all files.
 async fn files(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let filter = FileFilter::read(&query)?;
-    // Storage elements and states are those of files here, not of jobs.
+    // These filters select files here, not jobs: storage elements and states.
     let of_jobs = ["vo_name", "time_window", "user_dn", "dlg_id"];
     let of_jobs = query
         .into_iter()

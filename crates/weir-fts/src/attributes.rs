@@ -1,7 +1,7 @@
 //! `POST /delegation/{id}/voms`: users who delegated a plain proxy let the service fetch their VO's attributes for it.
 //!
-//! As in FTS3, the delegation id stays the one of the certificate that the user comes with, and so does the VO of jobs; what
-//! files move with is the proxy that carries the attributes.
+//! As in FTS3, the delegation id remains that of the user's certificate, and so does the VO of jobs; files move with
+//! the proxy that carries the attributes.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ async fn voms(service: State, caller: Caller, Path(id): Path<String>, JsonBody(w
     Ok(lasts(until))
 }
 
-/// Without servers to ask, what the delegated proxy has already is confirmed.
+/// Without VOMS servers, the attributes that the delegated proxy has already are confirmed.
 fn confirmed(service: &Arc<Door>, delegated: &Kept, requests: &[AttributeRequest]) -> Answer {
     let has = attributes(service, delegated);
     let lacks = |fqan: &str| !has.iter().any(|has| short_fqan(has) == fqan);

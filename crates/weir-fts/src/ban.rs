@@ -1,7 +1,8 @@
-//! `/ban`: storage elements and users that are kept out.
+//! `/ban`: banned storage elements and users.
 //!
-//! A banned storage element starts nothing, whatever its limits say. `cancel` takes back what is queued or runs there, and
-//! refuses what comes; `wait` leaves it in the queue, for `timeout` seconds if that is given, and with `allow_submit` takes more.
+//! At a banned storage element nothing starts, whatever its limits. With `cancel`, queued and running transfers there
+//! are cancelled, and new ones refused. With `wait`, they stay in the queue, for `timeout` seconds if that is given,
+//! and with `allow_submit` new ones are accepted.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -23,11 +23,11 @@ const PARSE_INLINE: usize = 1 << 20;
 /// Large submissions that are parsed, or looked through, at once: 100 MB of JSON become some 600 MB in memory.
 static LARGE: Semaphore = Semaphore::const_new(2);
 
-/// Room for bodies on their way, in KiB: what thousands of connections bring at once must fit into the memory.
+/// Memory for bodies on their way, in KiB: the bodies of thousands of connections must fit into the memory.
 const ROOM_MAX: usize = 512 << 10;
 static ROOM: Semaphore = Semaphore::const_new(ROOM_MAX);
 
-/// What each may bring without asking for room.
+/// Part of each body that needs no memory of the budget.
 const FREE: usize = 256 << 10;
 
 /// How long a large body waits for room.
@@ -36,10 +36,10 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a body may take to arrive, or to be thrown away: it takes room as long.
 const ARRIVAL: Duration = Duration::from_secs(150);
 
-/// How long the first bytes of a body may take. Whoever sends it byte by byte holds a connection that others could use.
+/// Timeout for the first bytes of a body. A client that sends it byte by byte holds a connection that others could use.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What must come in a second beyond that: 6.4 Mb/s, so that 100 MB have 140 s.
+/// Slowest pace beyond that, in bytes per second: 6.4 Mb/s, so that 100 MB have 140 s.
 const PACE: usize = 800_000;
 
 /// A body that holds JSON: by its content type, or because the method is PUT, or URL-encoded under the odd type that one
@@ -70,7 +70,7 @@ pub(crate) struct JobBody {
 }
 
 impl JobBody {
-    /// What was said, and its place.
+    /// The parsed value, and its share of the memory.
     pub(super) fn into_parts(self) -> (Value, Option<SemaphorePermit<'static>>) {
         (self.value, self.place)
     }
@@ -98,7 +98,7 @@ impl FromRequest<Arc<Door>> for JobBody {
 /// The bytes of a body, and the room that they take.
 type Arrived<'a> = (Vec<u8>, Option<SemaphorePermit<'a>>);
 
-/// `limits`: what it may have, and how much of one that has more is taken and forgotten before it is refused.
+/// `limits`: the largest body, and the part of a larger one that is read and dropped before it is refused.
 async fn arrive(request: Request, limits: [usize; 2], room: &Semaphore) -> Result<Arrived<'_>, ApiError> {
     let told = request.headers().get(header::CONTENT_LENGTH);
     let told = told.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -118,8 +118,8 @@ fn due(bytes: usize) -> Duration {
     PATIENCE + Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / PACE as u64)
 }
 
-/// Reads a body. What is large is read on only once there is room for it; one that does not say how large it is may become as large
-/// as any.
+/// Reads a body. A large one is read on only once there is memory for it; one without a length may become as large as
+/// any.
 async fn collect(
     mut body: Body,
     told: Option<usize>,

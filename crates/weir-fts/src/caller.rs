@@ -1,4 +1,4 @@
-//! Who is calling, and what may they do.
+//! Callers: authentication and rights.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -22,18 +22,18 @@ use crate::{callers::Callers, submission::Submitter};
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) user_dn: String,
-    /// FTS3's delegation id: the first 16 hex digits of SHA-1 over issuer and subject, or over the certificate's name and FQANs.
-    /// Says whose a job is.
+    /// FTS3's delegation id: the first 16 hex digits of SHA-1 over issuer and subject, or over the certificate's name
+    /// and FQANs. It marks the owner of a job.
     pub(crate) cred_id: String,
     pub(crate) vo: String,
-    /// What `[[admin]]` makes of this caller; `Private`: no administrator.
+    /// The level that `[[admin]]` gives this caller; `Private`: no administrator.
     pub(crate) level: Level,
-    /// Whose jobs this caller sees, changes and cancels; not less than `level`.
+    /// The jobs that this caller sees, changes and cancels; not less than `level`.
     pub(crate) reach: Level,
     pub(crate) by: By,
 }
 
-/// What says who a caller is.
+/// The kind of credential of a caller.
 #[derive(Debug, Clone)]
 pub(crate) enum By {
     /// A token, until it ends.
@@ -47,7 +47,7 @@ pub(crate) enum By {
     },
 }
 
-/// Marks a request that came from another node: with whom it found out who asks, or nobody if the node asks for itself.
+/// Marks a request from another node: with the caller that the node identified, or none if the node asks for itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Relayed(pub(crate) Option<Caller>);
 
@@ -58,7 +58,7 @@ impl By {
 }
 
 impl Caller {
-    /// Whether everybody's jobs and the settings are this caller's business.
+    /// Whether this caller may see all jobs and the settings.
     pub(crate) fn is_admin(&self) -> bool {
         self.level == Level::All
     }
@@ -77,9 +77,9 @@ impl Caller {
         of_vo || self.owns(job)
     }
 
-    /// A job belongs to the user who submitted it, by VO and full name; of two issuers of one VO with the same subject, and of a
-    /// certificate and a subject that read alike, the kind of credential and the delegation id decide. Groups and roles of a
-    /// certificate, which may be others today, are in its delegation id: they do not count.
+    /// Whether a job belongs to the caller, by VO and full name. For two issuers of one VO with the same subject, and
+    /// for a certificate and a subject that read alike, the kind of credential and the delegation id decide. Groups and
+    /// roles of a certificate are in its delegation id, and may change from day to day: they do not count.
     pub(crate) fn owns(&self, job: &Job) -> bool {
         let spec = &job.spec;
         let certificate = self.by.is_certificate();
@@ -89,7 +89,7 @@ impl Caller {
             && (certificate || spec.cred_id == self.cred_id)
     }
 
-    /// What is kept of this caller's is kept under this.
+    /// The key of this caller's stored data.
     pub(crate) fn owner(&self) -> String {
         owner(&self.cred_id, &self.vo, &self.user_dn)
     }
@@ -200,7 +200,7 @@ fn by_certificate(service: &Door, parts: &Parts) -> Result<Caller, ApiError> {
     })
 }
 
-/// What is wrong with a certificate, and what to do about it.
+/// The error of a certificate, with its remedy.
 pub(super) fn not_taken(error: &X509Error) -> ApiError {
     let text = format!("{}; {}", weir_auth::error_chain(error), error.remedy());
     let status = StatusCode::from_u16(error.status().as_u16()).unwrap_or(StatusCode::UNAUTHORIZED);
@@ -249,7 +249,7 @@ fn fits(admin: &AdminConfig, token: &Token) -> bool {
     if !admin.kinds().0 {
         return false;
     }
-    // A token for one download, which storages see, gives nobody the rights of the groups that it names.
+    // A token for one download, which storages see, must not give its bearer the rights of the groups that it names.
     let groups = match token.access() {
         Access::Groups(groups) => groups,
         Access::Capabilities(_) => &[],

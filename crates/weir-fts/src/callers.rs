@@ -1,4 +1,4 @@
-//! Who may call the service, and as what: exchanged as a whole when the configuration is read again.
+//! The accepted callers and their rights: exchanged as a whole when the configuration is reloaded.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,9 +15,9 @@ pub(crate) struct Callers {
     pub(crate) vos: BTreeMap<String, String>,
     pub(crate) admins: Vec<AdminConfig>,
     pub(crate) user_level: Level,
-    /// Who may read metrics without a token.
+    /// Networks that may read metrics without a token.
     pub(crate) metrics_allow: Vec<Network>,
-    /// Whose certificates are taken, if any are.
+    /// Accepted client certificates, if any.
     pub(crate) certificates: Option<Arc<Certificates>>,
 }
 

@@ -9,7 +9,7 @@ use weir_auth::x509::{ClientCertificates, Door, DoorError, Identity, VomsesError
 use weir_http::{TlsError, TrustRoots};
 use weir_transfer::config::{TransferConfig, X509Config};
 
-/// What `[x509]` names, read.
+/// The loaded files of `[x509]`.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     pub(crate) clients: ClientCertificates,
@@ -33,7 +33,7 @@ pub enum CertificatesError {
 }
 
 impl Certificates {
-    /// What the configuration names in `[x509]`, if there is that table.
+    /// Loads the files of `[x509]`, if there is that table.
     pub(crate) fn named_by(config: &TransferConfig) -> Result<Option<Arc<Self>>, CertificatesError> {
         let Some(x509) = &config.x509 else { return Ok(None) };
         let read = Self::open(x509, config.trust.roots(), SystemTime::now())?;
@@ -58,7 +58,7 @@ impl Certificates {
         self.door.vo(identity)
     }
 
-    /// Reads the grid-mapfile again, and directories in which anything has changed. What cannot be read is left as it was.
+    /// Reads the grid-mapfile again, and changed directories. Unreadable ones keep their former content.
     pub(crate) fn look(&self) -> Result<(), String> {
         let looked = self.door.look(SystemTime::now());
         looked.map_err(|error| weir_auth::error_chain(&error))

@@ -1,7 +1,7 @@
 //! `/delegation`: users with a certificate give the service a proxy to act in their name.
 //!
-//! The service makes a key and a request, the client signs a proxy for it. Key and proxy are kept sealed, under the
-//! delegation id, which is made of the user's name and FQANs: who comes with other groups delegates anew.
+//! The service makes a key and a request, the client signs a proxy for it. Key and proxy are stored sealed, under the
+//! delegation id, which is derived from the user's name and FQANs: a user with other groups delegates anew.
 
 use std::{
     sync::Arc,
@@ -33,14 +33,14 @@ use weir_service::time::{self, Millis};
 /// How long a proxy may be signed for one request.
 const REQUEST_LIFE: Millis = 3_600_000;
 
-/// For how long all who ask get the same request: clients of one user that delegate at the same time must not spoil each
-/// other's.
+/// Time for which all callers get the same request: clients of one user that delegate at the same time must not
+/// invalidate each other's.
 const REQUEST_SHARED: Millis = 600_000;
 
-/// What a delegated proxy must have left for a submission.
+/// Shortest remaining life of a delegated proxy for a submission.
 const LEFT_MIN: Millis = 3_600_000;
 
-/// Makes one key at a time: it costs some 100 ms of CPU, and those who wait may find it made.
+/// Makes one key at a time: it costs some 100 ms of CPU, and waiting callers may find it made.
 #[derive(Debug, Default)]
 struct Making(tokio::sync::Mutex<()>);
 
@@ -155,7 +155,7 @@ async fn remove(service: State, caller: Caller, Path(id): Path<String>) -> Answe
     }
 }
 
-/// `GET /delegation/{id}/request`: what the client is to sign.
+/// `GET /delegation/{id}/request`: the request that the client signs.
 async fn request(
     service: State,
     caller: Caller,
@@ -209,7 +209,7 @@ fn split(kept: &str) -> (&str, &str) {
     (request, key.trim_start())
 }
 
-/// `PUT` or `POST /delegation/{id}/credential`: what the client has signed.
+/// `PUT` or `POST /delegation/{id}/credential`: the signed proxy.
 async fn credential(service: State, caller: Caller, Path(id): Path<String>, body: bytes::Bytes) -> Answer {
     let identity = own(&caller, &id)?;
     let wrong = |why: &str| ApiError::bad_request(format!("Could not process the proxy: {why}"));
@@ -238,7 +238,7 @@ pub(super) fn millis(at: SystemTime) -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// What a submission without tokens needs.
+/// Checks the delegated proxy for a submission without tokens.
 ///
 /// # Errors
 /// 419, in FTS3's words.
@@ -263,7 +263,7 @@ pub(super) async fn require(service: &Door, caller: &Caller) -> Result<(), ApiEr
     }
 }
 
-/// The proxy that a user delegated, for what is done at once.
+/// The delegated proxy of a user, for immediate use.
 ///
 /// # Errors
 /// 419, in FTS3's words.

@@ -17,7 +17,7 @@ pub enum StartError {
     /// Certificates of clients cannot be taken.
     #[error("the certificates of clients cannot be taken")]
     Certificates(#[from] CertificatesError),
-    /// What lies behind the door does not start.
+    /// The service behind the door does not start.
     #[error(transparent)]
     Service(#[from] weir_transfer::StartError),
     /// The address cannot be listened on.

@@ -27,9 +27,9 @@ pub(super) fn routes() -> Router<Arc<Door>> {
     Router::new().route("/admin/force-start", post(force_start))
 }
 
-/// `[file_id, …]`; answers those that are not forced, and why, in FTS3's words.
+/// `[file_id, …]`; answers the files that are not forced, with the reason, in FTS3's words.
 ///
-/// It goes past what only administrators of everything may set, so only they may do it.
+/// It overrides limits that only full administrators may set, so only they may call it.
 async fn force_start(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer {
     caller.require_admin()?;
     let asked = read(&body)?;
@@ -37,7 +37,7 @@ async fn force_start(service: State, caller: Caller, JsonBody(body): JsonBody) -
     if !asked.is_empty() {
         forced.extend(force(&service, &caller, &asked).await?);
     }
-    // One that is named twice is not forced the second time.
+    // An id given twice is not forced the second time.
     let refused = asked.into_iter().filter(|id| !forced.remove(id)).collect::<Vec<_>>();
     let answered = service
         .read(move |store| {
@@ -73,7 +73,7 @@ fn read(body: &Value) -> Answer<Vec<i64>> {
     Ok(ids)
 }
 
-/// Gives those that are forced, durably. Goes on if the client leaves.
+/// Returns the forced files, durably. It continues if the client leaves.
 async fn force(service: &Arc<Door>, caller: &Caller, asked: &[i64]) -> Answer<Vec<i64>> {
     let files = asked
         .iter()
@@ -90,7 +90,7 @@ async fn force(service: &Arc<Door>, caller: &Caller, asked: &[i64]) -> Answer<Ve
             }
             let audit = &drafting.settings.audit;
             let (entry, changes) = audit.draft(time::now(), &who, "force-start", named(forced));
-            // Whoever asked may have gone.
+            // The caller may have left.
             let _ = told.send((forced.to_vec(), entry));
             changes
         });

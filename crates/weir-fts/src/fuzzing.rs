@@ -1,5 +1,4 @@
-//! What every reader of this crate must survive, and hold to, for any input: what comes in at the door. Built for tests and for the targets
-//! of `fuzz/` only.
+//! Invariants of this crate's readers of requests, for any input. Built for tests and for the targets of `fuzz/` only.
 
 use axum::extract::{Query, Request};
 use http::{Method, Uri};
@@ -32,7 +31,7 @@ pub fn bodies(data: &[u8]) {
     }
 }
 
-/// The path and query of a request for a list of jobs: users must stay among their own, whatever they ask for.
+/// The path and query of a job listing: users must see only their own jobs, for any query.
 pub fn queries(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(uri) = text.parse::<Uri>() else { return };
@@ -62,7 +61,7 @@ pub fn queries(data: &[u8]) {
     let _ = list::filter(&query, &caller(Level::All));
 }
 
-/// The body of a call that changes settings: what is taken must make sense to the core, and again as a row of the store.
+/// The body of a change of settings: accepted values must be valid for the core, and as a row of the store.
 pub fn limits(data: &[u8]) {
     let Ok(serde_json::Value::Object(body)) = serde_json::from_slice(data) else {
         return;
@@ -87,7 +86,7 @@ pub fn limits(data: &[u8]) {
     }
 }
 
-/// The body of a submission: a job that is taken must be one that can be kept, carried out and shown.
+/// The body of a submission: an accepted job must be storable, executable and presentable.
 pub fn submissions(data: &[u8]) {
     let Ok(body) = serde_json::from_slice::<Value>(data) else {
         return;
@@ -109,7 +108,7 @@ pub fn submissions(data: &[u8]) {
     };
     assert!(!draft.files.is_empty() && draft.files.len() <= limits.files);
     assert!((1..=5).contains(&draft.job.priority));
-    // What a clock cannot hold would take down whoever waits for it.
+    // A timeout beyond the range of a clock would end the waiting task.
     let wait = draft.job.params.timeout.unwrap_or_default();
     assert!(
         Instant::now()

@@ -1,20 +1,21 @@
-//! JSON of clients, read into values under a limit: what a few bytes could make of the memory is refused while they are read.
+//! Parsing of clients' JSON into values under a memory limit: a small document with a large memory representation is
+//! refused while it is read.
 
 use std::{cell::Cell, fmt};
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// What a value takes: its place in an array, and as the key of an object.
+/// Memory of a value: its place in an array, and as the key of an object.
 const VALUE: usize = std::mem::size_of::<Value>();
-/// What an object takes whose first entry is read, and each further six of it: a node of the tree has room for eleven.
+/// Memory of an object after its first entry, and for each further six: a node of the tree has room for eleven.
 const NODE: usize = 11 * (VALUE + std::mem::size_of::<String>());
 const ENTRIES: usize = 6;
 
-/// What a document may take in memory for each of its bytes. `[0,0,…]` takes 16, and `[{"":0},…]` a hundred.
+/// Memory that a document may take for each of its bytes. `[0,0,…]` takes 16, and `[{"":0},…]` a hundred.
 const PER_BYTE: usize = 4;
-/// And for each file of a job. The shortest ones, of a source and a destination, take nine times their size for their objects and lists;
-/// those of Rucio, with 15 values of metadata, five times.
+/// Additional memory for each file of a job. The shortest ones, of a source and a destination, take nine times their
+/// size for their objects and lists; those of Rucio, with 15 values of metadata, five times.
 const PER_FILE: usize = 2048;
 /// And beside that, so that small documents may be as they like.
 const FREE: usize = 1 << 20;

@@ -1,7 +1,7 @@
-//! The door of the transfer service: FTS3's REST interface, its schemas, and who calls.
+//! The door of the transfer service: FTS3's REST interface, its schemas, and the authentication of callers.
 //!
-//! It starts the service that is behind it (`weir-transfer`), and is told by its configuration, which it reads again while it serves, whom it
-//! lets in. Deliberately absent: scheduling, the storage of jobs.
+//! It starts the service behind it (`weir-transfer`). Its configuration, which it reloads while it serves, names the
+//! accepted callers. Deliberately absent: scheduling, the storage of jobs.
 //!
 //! Status codes, texts, doubled slashes and time formats are those that the field's clients rely on; the handbook page
 //! `docs/transfer.md` has the table. Rights are not those of FTS3: a user sees and cancels own jobs, and only
@@ -112,7 +112,7 @@ pub(crate) fn door(
     })
 }
 
-/// What is said in place of an answer when the service has no more time for it.
+/// The error in place of an answer when the service has no more time for it.
 fn unanswered(is_safe: bool) -> ApiError {
     if is_safe {
         ApiError::unavailable("The service is stopping; ask again")

@@ -17,7 +17,7 @@ use weir_transfer::{config::Level, store::JobFilter};
 /// Jobs of a listing without a limit, the newest first: some 10 MB.
 pub(super) const JOBS_MAX: usize = 10_000;
 
-/// Lists jobs: without filters, those that the caller sees and that have not ended.
+/// Lists jobs: without filters, the unfinished ones that the caller may see.
 pub(super) async fn jobs(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let Some(filter) = filter(&query, &caller)? else {
         return Ok(ok(&Vec::<()>::new()));
@@ -48,7 +48,7 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
             "The provided delegation id does not match your delegation id",
         ));
     }
-    // FTS3 answers so of every other user; here whoever sees the jobs of others may ask for those of one.
+    // FTS3 answers so for every other user; here a caller who may see other users' jobs can filter by one of them.
     if foreign_dn && (!beyond || given(query, "dlg_id").is_some()) {
         return Err(ApiError::bad_request(
             "The provided DN and delegation id do not correspond to the same user",
@@ -84,7 +84,7 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
     }
     let (cred_id, user_dn) = match text("dlg_id") {
         asked if beyond => (asked, text("user_dn")),
-        // Groups and roles make the delegation id: whoever comes with others today is the same user.
+        // Groups and roles are part of the delegation id: a user with others today is the same user.
         None if caller.by.is_certificate() => (None, Some(caller.user_dn.clone())),
         // The name finds them: stores have an index of names.
         _ => (Some(caller.cred_id.clone()), Some(caller.user_dn.clone())),

@@ -58,7 +58,7 @@ pub(super) async fn metrics(
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], page.text()).into_response()
 }
 
-/// What a service has beside its queue.
+/// Metrics of a service beside its queue.
 async fn show_service(page: &mut Page, service: &Door) {
     let help = "1 if the store can be read and written, and the scheduler runs";
     let up = u32::from(service.driver.trouble().is_none());
@@ -85,7 +85,7 @@ async fn show_service(page: &mut Page, service: &Door) {
     }
 }
 
-/// What the scheduler's loop is asked for; it goes on while this is written down.
+/// Figures requested from the scheduler's loop; it continues while they are written.
 struct Figures {
     names: Names,
     links: Vec<LinkStats>,

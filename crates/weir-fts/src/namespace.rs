@@ -1,7 +1,8 @@
-//! `/dm`: what FTS3 does of storages' namespaces for its users. Every node does it; the scheduler has no part in it.
+//! `/dm`: FTS3's operations on storages' namespaces. Every node serves them; the scheduler has no part in it.
 //!
-//! The storage is asked with the token of the call, as it is for a submission whose files bring none, or with the proxy that was
-//! delegated; what it lets this user do is its own to say. Answers are those of FTS3 with gfal2, numbers of errors included.
+//! The request to the storage carries the token of the call, as for a submission whose files have none, or the
+//! delegated proxy; the storage decides about the user's rights. Answers are those of FTS3 with gfal2, numbers of
+//! errors included.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -50,7 +51,7 @@ struct Line {
     mtime: i64,
 }
 
-/// What is known of a path. What the storage does not tell is 0.
+/// The attributes of a path. Attributes that the storage does not send are 0.
 #[derive(Debug, Serialize)]
 struct Stat {
     mode: u32,
@@ -61,7 +62,7 @@ struct Stat {
     ctime: i64,
 }
 
-/// `GET /dm/list?surl=`: names, those of directories with a slash.
+/// `GET /dm/list?surl=`: names; directories end with a slash.
 async fn list(service: State, caller: Caller, Query(query): Asked) -> Answer {
     let visit = visit(&service, &caller, asked(&service, &query)?).await?;
     let place = service.namespace.enter_to_list(&caller.user_dn).ok_or_else(too_many)?;
@@ -131,7 +132,7 @@ async fn rename(service: State, caller: Caller, headers: HeaderMap, JsonBody(bod
     change(&service, &caller, old, Change::Rename(new)).await
 }
 
-/// Does it, and says so in the log, whoever leaves meanwhile. 0 is what gfal2 returns.
+/// Carries out and logs a change, even if the client leaves meanwhile. 0 is gfal2's result.
 async fn change(service: &Door, caller: &Caller, surl: Surl, change: Change) -> Answer {
     let shown = surl.to_string();
     let visit = visit(service, caller, surl).await?;
@@ -232,8 +233,8 @@ fn mode(told: &Attributes) -> u32 {
     }
 }
 
-/// Statuses of FTS3, and its number of the error. Where it has only 500 (what is taken, not empty, not reached, too large, or nobody
-/// knows), clients are told more.
+/// FTS3's statuses and error numbers. Where FTS3 has only 500 (taken, not empty, not reached, too large, unknown),
+/// clients get a more precise status.
 fn refusal(refused: Refused) -> ApiError {
     let (status, number) = match refused.obstacle {
         Obstacle::Missing => (StatusCode::NOT_FOUND, 2),

@@ -1,4 +1,4 @@
-//! Jobs and files as JSON objects: FTS3's keys, all or some of them, and what Weir adds.
+//! Jobs and files as JSON objects: FTS3's keys, all or some of them, and Weir's own.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -284,7 +284,7 @@ impl FileObject<'_> {
         self.file.attempts.saturating_sub(1 + steps)
     }
 
-    /// Of the copy: what a copy waits for afterwards does not count.
+    /// Duration of the copy, without later waits.
     fn seconds(&self) -> Option<f64> {
         let ended = self.file.tape.archive_start.or(self.file.finished)?;
         Some((ended - self.file.started?).max(0) as f64 / 1000.0)
@@ -296,7 +296,7 @@ impl FileObject<'_> {
         Some(self.file.result.filesize? as f64 / seconds / f64::from(1 << 20))
     }
 
-    /// What FTS3 has no key for.
+    /// The keys that FTS3 lacks.
     fn weir(&self) -> Value {
         let (file, result) = (self.file, &self.file.result);
         json!({

@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: what this door takes and answers, as OpenAPI 3.1.
+//! `GET /openapi.json`: the requests and answers of this door, as OpenAPI 3.1.
 //!
 //! One table names every operation; the tests hold it against the router, and answers against its schemas.
 
@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::{answer::ok, schemas::schemas};
 use crate::submission;
 
-/// Every operation of the door, in the order of the handbook: method, path with the names of query parameters, who is let in
-/// (`user`: with a token or a certificate; `holder`: with a certificate), status and schema of the answer (`-`: no JSON), and
-/// what it does.
+/// Every operation of the door, in the order of the handbook: method, path with the names of query parameters, accepted
+/// callers (`user`: with a token or a certificate; `holder`: with a certificate), status and schema of the answer (`-`:
+/// no JSON), and its description.
 const OPERATIONS: &str = "
 get    / anybody 200 ServiceDocument Versions and links
 get    /whoami user 200 WhoAmI Who the caller is

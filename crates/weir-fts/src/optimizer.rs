@@ -1,4 +1,4 @@
-//! `/optimizer`: what the optimiser allows now and allowed before, and how to fix it.
+//! `/optimizer`: the current and former limits of the optimiser, and their override.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -51,7 +51,7 @@ fn asked(query: &HashMap<String, String>) -> impl Fn(&str, &str) -> bool + Send 
     }
 }
 
-/// The last 50 changes of what links may run, newest first.
+/// The last 50 changes of links' limits, newest first.
 async fn evolution(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let (fits, sight, this) = (asked(&query), Sight::of(&caller), service.0.clone());
     let steps = service.driver.look(move |core: &Scheduler, names: &Names, _: &_| {
@@ -84,7 +84,7 @@ fn shown(step: &Step) -> Value {
     })
 }
 
-/// What each link may run now.
+/// The current limit of each link.
 async fn current(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let (fits, sight, now) = (asked(&query), Sight::of(&caller), time::now());
     let this = service.0.clone();

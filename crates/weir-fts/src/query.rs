@@ -76,7 +76,7 @@ enum Shown<'a> {
     Failed(Value),
 }
 
-/// Who looks at which keys.
+/// The caller, and the requested keys.
 struct Showing<'a> {
     host: Option<&'a str>,
     /// Of the files; `None` if none were asked for.
@@ -114,7 +114,7 @@ const FILES_MAX: i64 = 200_000;
 /// Files in memory for answers: about a gigabyte.
 static IN_HAND: Semaphore = Semaphore::const_new(600_000);
 
-/// What was found, and its share of the memory.
+/// The result, and its share of the memory.
 struct Found {
     jobs: Vec<FoundJob>,
     _places: Vec<SemaphorePermit<'static>>,

@@ -28,7 +28,7 @@ fn shown(standing: &Standing, now: time::Millis) -> Value {
     })
 }
 
-/// Another node asks, for itself. Stands before the body, which is read for nobody else.
+/// A request of another node, for itself. Checked before the body, which is not read for others.
 pub(super) struct FromNode;
 
 impl<S: Sync> FromRequestParts<S> for FromNode {
@@ -71,7 +71,7 @@ pub(super) async fn choice(service: State, _: FromNode, Json(sources): Json<Sour
             .as_deref()
             .and_then(Strategy::named)
             .unwrap_or_default();
-        // What has no number yet is known of no link.
+        // A name without a number belongs to no link.
         let se = |name: &str| names.find_se(name).unwrap_or(SeId(u32::MAX));
         let link = |(source, destination): &(String, String)| Link {
             source: se(source),
@@ -85,7 +85,7 @@ pub(super) async fn choice(service: State, _: FromNode, Json(sources): Json<Sour
     Ok(ok(&json!({ "place": place })))
 }
 
-/// The caller's own queue, that of its VO, and those of the links that this uses; for administrators, all.
+/// The caller's own queue, that of its VO, and those of the links that the VO uses; for administrators, all.
 pub(super) async fn queue(service: State, caller: Caller) -> Answer<Response> {
     let look = move |core: &Scheduler, names: &Names, meter: &Meter| {
         let sight = Sight::of(&caller);

@@ -103,7 +103,7 @@ fn is_for_all(method: &Method, path: &str) -> bool {
 
 async fn pass_on(service: &Arc<Door>, membership: &Arc<Membership>, request: Request) -> Result<Response, ApiError> {
     let (mut parts, body) = request.into_parts();
-    // Nothing that only the scheduler can answer is for everybody: without a credential it ends here.
+    // No request for the scheduler is public: without a credential it ends here.
     let caller = Caller::from_request_parts(&mut parts, service).await?;
     let caller = Identity {
         user_dn: caller.user_dn,
@@ -124,7 +124,7 @@ async fn pass_on(service: &Arc<Door>, membership: &Arc<Membership>, request: Req
         caller: Some(caller),
     };
     let body = small(Request::from_parts(parts, body), service).await?;
-    // Not before the body is here: who sends slowly would keep the places of all others.
+    // After the body is read: a slow client would keep the slots of all others.
     let _place = IN_HAND
         .try_acquire()
         .map_err(|_| ApiError::unavailable("Too many requests wait for the scheduler's answer; try again later"))?;
@@ -166,7 +166,7 @@ pub(crate) fn answer_node(door: Weak<Door>, asked: Asked) -> BoxFuture<'static, 
     Box::pin(async move {
         match door.upgrade() {
             Some(door) => answer(door, asked).await,
-            // As if nobody scheduled here.
+            // As if no scheduler ran here.
             None => (String::new(), Vec::new()),
         }
     })
@@ -179,7 +179,7 @@ async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>) {
     let response = match request {
         Some(request) => {
             let answer = router(service.clone()).oneshot(request);
-            // Nobody waits for it longer.
+            // The caller has stopped waiting by then.
             match tokio::time::timeout(PATIENCE, answer).await {
                 Ok(response) => response.unwrap_or_else(|never| match never {}),
                 Err(_) => ApiError::unavailable("The scheduler did not answer in time; what was begun goes on")

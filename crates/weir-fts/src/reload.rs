@@ -1,5 +1,5 @@
-//! What the service reads again while it serves: who may call it, and with which certificate it serves, from its configuration; files that
-//! other programs renew. All else of the configuration waits for a restart.
+//! The reloadable part of the service: callers and its certificate, from its configuration; and files that other
+//! programs renew. The rest of the configuration waits for a restart.
 
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
@@ -16,7 +16,7 @@ use weir_transfer::{
 
 use crate::{callers::Callers, certificates::Certificates, error::StartError, state::Door};
 
-/// A service with what it read from files.
+/// A service with the files that it has loaded.
 pub(crate) struct Reloading {
     door: Arc<Door>,
     tls: ServerTls,

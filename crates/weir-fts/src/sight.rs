@@ -1,10 +1,10 @@
-//! What a caller is shown of links: those on which its VO ever had a transfer. Administrators of everything see all of them.
+//! The links that a caller may see: those on which its VO ever had a transfer. Full administrators see all of them.
 
 use weir_sched::{Link, Names, Reason, Scheduler};
 
 use super::caller::Caller;
 
-/// Whose links are shown.
+/// The VO whose links are shown.
 #[derive(Debug, Clone)]
 pub(super) struct Sight(Option<String>);
 
@@ -26,7 +26,7 @@ impl Sight {
             || ends.is_some_and(|(source, destination)| self.covers(core, names, Link { source, destination }))
     }
 
-    /// What holds the link back: of this VO's transfers only.
+    /// The reasons that hold the link back: for this VO's transfers only.
     pub(super) fn reasons(&self, core: &Scheduler, names: &Names, link: Link) -> Vec<Reason> {
         let vo = self.0.as_ref().and_then(|vo| names.find_vo(vo));
         let mut reasons = vo.map_or_else(|| core.why_link(link), |vo| core.why_link_for(vo, link));

@@ -48,8 +48,8 @@ impl std::fmt::Debug for Running {
 impl TransferService {
     /// Starts a service on the current runtime.
     ///
-    /// Returns when the door is open; what the store holds is brought back in the background, and nothing starts before it
-    /// is there.
+    /// Returns when the door is open; the contents of the store are restored in the background, and nothing starts
+    /// before they are there.
     ///
     /// # Errors
     /// [`StartError`]
@@ -122,11 +122,11 @@ impl Running {
         self.server.address()
     }
 
-    /// Takes another configuration while it serves. Requests in hand go on as they began; who comes from now on, on open connections
-    /// too, meets the new one, and new connections the new certificate.
+    /// Applies another configuration while it serves. Requests in hand go on as they began; later requests, on open
+    /// connections too, meet the new one, and new connections the new certificate.
     ///
-    /// It takes who may call (`issuer`, `admin`, `broker`, `x509`, audiences, levels, `metrics_allow`), and the service's certificate. Gives
-    /// what of the rest needs a restart, a sentence for each key; that stays as it was.
+    /// It applies the keys for callers (`issuer`, `admin`, `broker`, `x509`, audiences, levels, `metrics_allow`), and
+    /// the service's certificate. Returns a sentence for each other key that needs a restart; these keep their values.
     ///
     /// # Errors
     /// It cannot be served; then nothing has changed.
@@ -141,16 +141,17 @@ impl Running {
         self.reloading.refuse(why);
     }
 
-    /// Looks at the files of certificates, authorities and users, and takes those that have changed, as it does each minute by itself: whom
-    /// authorities have revoked is refused from here on. What cannot be read is left as it was.
+    /// Checks the files of certificates, authorities and users, and loads the changed ones, as it does each minute by
+    /// itself: revoked clients are refused from here on. An unreadable file keeps its former content.
     pub async fn look(&self) {
         look(self.reloading.clone()).await;
     }
 
-    /// Stops in good order: no new request, open ones are answered within five seconds, then nothing new starts, and what runs is let go and
-    /// resumed at the next start, or by another node. Returns when the store holds everything that was promised.
+    /// Stops in good order: no new request, open ones are answered within five seconds. Then nothing new starts;
+    /// running copies are abandoned, and resumed at the next start or by another node. Returns when all acknowledged
+    /// changes are in the store.
     pub async fn shutdown(self) {
-        // What is open is answered first, with all that answers need still at work.
+        // Open requests are answered first, while all parts that they need still work.
         self.service.service().stopping.cancel();
         self.server.shutdown().await;
         drop(self.reloading);

@@ -1,4 +1,4 @@
-//! What handlers share.
+//! Shared state of the handlers.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -15,12 +15,12 @@ pub(crate) struct Door {
     pub(crate) service: Arc<Service>,
     /// How clients write it.
     pub(crate) url: String,
-    /// Who may call.
+    /// The accepted callers.
     pub(crate) callers: Reloadable<Callers>,
     pub(crate) submission: SubmissionLimits,
     /// Of the body of a request, in bytes.
     pub(crate) body_max: usize,
-    /// What was read again, and the end of the certificate.
+    /// Reloads by kind, and the end of the certificate.
     pub(crate) reloads: Reloads,
 }
 

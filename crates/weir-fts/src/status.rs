@@ -1,4 +1,4 @@
-//! `/status` and `/autocomplete`: what is going on here, and which names there are.
+//! `/status` and `/autocomplete`: current activity, and known names.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -65,7 +65,7 @@ async fn host(service: State, _caller: Caller, Path(host): Path<String>) -> Answ
 /// Names that are offered at once.
 const OFFERED: usize = 50;
 
-/// Jobs among whose owners names are looked for.
+/// Jobs whose owners are searched for names.
 const JOBS: usize = 500;
 
 /// `GET /autocomplete/{dn,source,destination,storage,vo}?term=`.

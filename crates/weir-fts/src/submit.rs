@@ -87,15 +87,15 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
         return Ok(answer);
     }
     taken?;
-    // What came in elsewhere the scheduler takes with its own settings.
+    // The scheduler applies its own settings to jobs of other nodes.
     if service.driver.is_taken() && !Arc::ptr_eq(&door, &service.settings.door()) {
         cancel::catch_up(&service, id, &caller.user_dn, &caller.vo).await?;
     }
     Ok(ok(&json!({ "job_id": id })))
 }
 
-/// A job that is there already under the id that was made from the client's `sid`. Whoever submitted it and submits the same once more, as
-/// one whose answer did not come, is told its id. FTS3 answers 409 then as well.
+/// An existing job under the id that was derived from the client's `sid`. A client that repeats its own, identical
+/// submission, because the answer did not arrive, gets its id. FTS3 answers 409 then as well.
 async fn again(service: &State, caller: &Caller, (id, files): (uuid::Uuid, &[NewFile])) -> Answer<Option<Response>> {
     let found = service.read(move |store| match store.job(id)? {
         Some(job) => Ok(Some((job, store.files(id)?))),
@@ -165,7 +165,7 @@ fn links(files: &[NewFile]) -> Vec<(String, String)> {
     files.iter().map(link).collect()
 }
 
-/// Files of a job that are read at once: some milliseconds. More are read where nobody waits for the thread.
+/// Files of a job that are read on the runtime's thread: some milliseconds. More are read on the blocking pool.
 const READ_HERE: usize = 500;
 
 async fn read(service: &State, body: Value, who: Submitter, now: Millis) -> Answer<Draft> {

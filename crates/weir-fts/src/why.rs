@@ -1,4 +1,4 @@
-//! `/why`: what holds a transfer or a link back, in words and as data.
+//! `/why`: the reasons that hold a transfer or a link back, in words and as data.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use weir_executor::job::File;
 use weir_service::time;
 use weir_transfer::settings::se_name;
 
-/// Files of a job whose reasons are told; of more, the first say what there is to say.
+/// Files of a job whose reasons are returned; the first ones represent the rest.
 const FILES_MAX: usize = 100;
 
 pub(super) fn routes() -> Router<Arc<Door>> {
@@ -112,7 +112,7 @@ fn decision(decision: &Decision, names: &Names) -> Value {
     shown
 }
 
-/// A decision says what was full, not how full it was.
+/// A decision names the full resource, not its figures.
 fn without_figures(text: &str) -> String {
     text.replace(" 0, which is 0 transfers now", "")
         .replace("the 0 transfers", "the transfers")
@@ -191,7 +191,7 @@ fn why_shown(why: &Why, names: &Names) -> Value {
     })
 }
 
-/// What the core says of these files; those that have ended are left out.
+/// The core's state of these files; ended ones are left out.
 async fn ask_core(service: &Door, files: Vec<u64>, sight: Sight) -> Answer<Vec<Value>> {
     let shown = service
         .driver
@@ -226,7 +226,7 @@ async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
     Ok(ok(&told))
 }
 
-/// Which issuer a transfer waits for, and why, its last attempt has told.
+/// Adds the issuer that a transfer waits for, and the reason, from its last attempt.
 fn name_issuer(shown: &mut Value, file: Option<&File>) {
     let Some(why) = file.and_then(|file| file.result.reason.as_deref()) else {
         return;

@@ -1,4 +1,4 @@
-//! VOMS servers, asked for attributes in the name of users who delegated a proxy.
+//! VOMS servers, queried for attributes under the name of users who delegated a proxy.
 
 use std::{
     path::{Path, PathBuf},
@@ -75,7 +75,7 @@ impl Voms {
         })
     }
 
-    /// A proxy below the one that this user delegated, with all attributes that are requested.
+    /// A proxy below the user's delegated one, with all requested attributes.
     pub(crate) async fn endow(
         &self,
         user: &str,

@@ -1,4 +1,4 @@
-//! `/config/global`: what holds for jobs of a VO, or of all (`*`), that do not say otherwise.
+//! `/config/global`: defaults for jobs of a VO, or of all (`*`).
 
 use std::collections::HashMap;
 

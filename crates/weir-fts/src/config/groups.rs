@@ -1,4 +1,4 @@
-//! `/config/weir/groups`: what several storage elements share, such as a wide-area link or a set of gateways.
+//! `/config/weir/groups`: resources that several storage elements share, such as a wide-area link or a set of gateways.
 
 use axum::extract::Path;
 use http::StatusCode;

@@ -30,8 +30,8 @@ pub(super) async fn hosts(service: State, caller: Caller) -> Answer {
     }])))
 }
 
-/// `POST /config/drain`, `{"hostname", "drain"}`: a host that drains starts nothing; what runs comes to its end, and what comes in is
-/// queued.
+/// `POST /config/drain`, `{"hostname", "drain"}`: a draining host starts nothing; running transfers come to their end,
+/// and new ones are queued.
 pub(super) async fn drain(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer {
     caller.require_admin()?;
     let (host, drain) = match (body.get("hostname"), body.get("drain").unwrap_or(&json!(true))) {
@@ -49,13 +49,13 @@ pub(super) async fn drain(service: State, caller: Caller, JsonBody(body): JsonBo
     Ok(ok(&Value::Null))
 }
 
-/// `GET /config/audit`: who changed what, the newest first.
+/// `GET /config/audit`: the audit log, the newest first.
 pub(super) async fn audit(service: State, caller: Caller) -> Answer {
     caller.require_admin()?;
     Ok(ok(&service.settings.audit.newest(SHOWN)))
 }
 
-/// `GET /config/authorize`: who may change the configuration. Grants come from the configuration file alone.
+/// `GET /config/authorize`: the administrators. Grants come from the configuration file alone.
 pub(super) async fn administrators(service: State, caller: Caller) -> Answer<Response> {
     caller.require_admin()?;
     let callers = service.callers.get();

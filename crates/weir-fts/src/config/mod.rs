@@ -73,7 +73,8 @@ fn object(body: Value) -> Answer<Object> {
     }
 }
 
-/// Makes a change: `rows` says what becomes of which rows; nothing else changes meanwhile. Goes on if the client leaves.
+/// Makes a change: `rows` returns the new values of rows; other changes wait meanwhile. It continues if the client
+/// leaves.
 pub(crate) async fn change(
     service: &Arc<Door>,
     caller: &Caller,
@@ -133,7 +134,7 @@ fn listed(service: &Door, caller: &Caller, kind: Kind) -> Answer {
     Ok(ok(&rows.map(|(_, row)| row).collect::<Vec<_>>()))
 }
 
-/// `DELETE` of a row, which must be there: `what` names it for people.
+/// `DELETE` of an existing row; `what` is its name for people.
 async fn forgotten(service: &Arc<Door>, caller: &Caller, action: &'static str, key: RowKey, what: &str) -> Answer {
     let missing = ApiError::not_found(format!("{what} {} does not exist", key.1));
     remove(service, caller, action, key, Some(missing)).await?;

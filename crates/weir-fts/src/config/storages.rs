@@ -61,7 +61,7 @@ pub(super) async fn all(service: State, caller: Caller, Query(query): Query<Hash
     Ok(ok(&objects.collect::<Map<_, _>>()))
 }
 
-/// What is new, laid over what was. Null and, for what a VO may do at once, 0 take a value away.
+/// Merges new values over the former ones. Null removes a value, and so does 0 for the limits of a VO.
 fn merged(former: Option<Object>, config: &Object) -> Answer<Object> {
     let former = former.unwrap_or_default();
     let (mut info, mut operations) = shown(&former);

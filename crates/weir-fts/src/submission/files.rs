@@ -25,7 +25,7 @@ const ACTIVITIES_MAX: usize = 100;
 
 type Tokens = BTreeMap<TokenHash, Secret>;
 
-/// A file and what only the submission needs to know of it.
+/// A file, with data that only the submission needs.
 pub(super) struct Entry {
     file: NewFile,
     /// Even a bare algorithm name counts, as in FTS3.
@@ -134,7 +134,8 @@ fn url(text: &str, limits: &SubmissionLimits) -> Result<Surl, Refusal> {
     checked(text, limits, Surl::parse)
 }
 
-/// A URL at a storage that is asked about itself: of the same kinds as those of files, and it may be the storage's root.
+/// A URL at a storage for a request about its namespace: of the same kinds as those of files, and it may be the
+/// storage's root.
 ///
 /// # Errors
 /// As a submission with such a file.

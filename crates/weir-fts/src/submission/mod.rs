@@ -1,7 +1,7 @@
-//! `POST /jobs`: from what clients send to rows of the store.
+//! `POST /jobs`: from clients' requests to rows of the store.
 //!
-//! Unknown keys are ignored and an explicit `null` is the default, as the field's clients expect. What cannot be done yet
-//! is refused here with a sentence, so that nothing waits in a queue for ever.
+//! Unknown keys are ignored and an explicit `null` is the default, as the field's clients expect. Unsupported requests
+//! are refused here with a sentence, so that nothing waits in a queue for ever.
 
 mod files;
 mod params;
@@ -20,7 +20,7 @@ use weir_transfer::draft::Draft;
 /// The namespace of deterministic ids, the same in every FTS3.
 pub(crate) const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
 
-/// Who submits.
+/// The submitter.
 #[derive(Debug, Clone)]
 pub(crate) struct Submitter {
     /// The token's subject.
@@ -33,7 +33,7 @@ pub(crate) struct Submitter {
     pub token: Option<Secret>,
 }
 
-/// What a submission may ask for.
+/// Limits of a submission.
 #[derive(Debug, Clone)]
 pub(crate) struct SubmissionLimits {
     /// Files in one job.

@@ -272,7 +272,7 @@ pub(super) fn check_same(files: &[NewFile], job: &NewJob) -> Result<(), Refusal>
     for file in files {
         let (source, destination) = (file.source_url(), file.destination_url());
         let staged = job.params.bring_online.is_some();
-        // What is staged only is known by what may be seen of its URLs.
+        // Stage-only files are compared without the secret query.
         let same_query = source.query() == destination.query() || (staged && file.source == file.destination);
         let same = source.identity() == destination.identity() && same_query;
         let staged_only = staged && source.as_str() == destination.as_str();
@@ -285,8 +285,8 @@ pub(super) fn check_same(files: &[NewFile], job: &NewJob) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The job's storages are those of its files if they all agree; of hops, where the first begins and the last ends. Session reuse
-/// needs that they agree.
+/// The job's storages are those of its files if they all agree; for hops, the first source and the last destination.
+/// Session reuse requires that they agree.
 pub(super) fn settle_storages(files: &[NewFile], job: &mut NewJob) -> Result<(), Refusal> {
     let common = |url_of: fn(&NewFile) -> &Surl| {
         let mut urls = files.iter().map(url_of);

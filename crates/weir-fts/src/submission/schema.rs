@@ -1,4 +1,5 @@
-//! `GET /api-docs/schema/submit`: what a submission may hold, as JSON schema. Told, not enforced: the reader is more lenient.
+//! `GET /api-docs/schema/submit`: the content of a submission, as JSON schema. Published, not enforced: the reader is
+//! more lenient.
 
 use serde_json::{Value, json};
 

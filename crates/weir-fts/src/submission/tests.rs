@@ -137,7 +137,7 @@ fn asks_of_tape(params: Value, expected: [Option<u32>; 3]) {
 
 #[test]
 fn tape_is_asked_for_as_fts_reads_it() {
-    // Clients send -1 for what they do not mean; a week stands for what they leave out.
+    // Clients send -1 for an unset value; the default is a week.
     let week = Some(604_800);
     asks_of_tape(
         json!({ "bring_online": -1, "copy_pin_lifetime": -1, "archive_timeout": -1 }),
@@ -338,7 +338,7 @@ fn overwrite_modes_fit_the_job() {
     }
 }
 
-/// What is remembered for ever could be made up by the thousand.
+/// Names that are remembered for ever could be made up by the thousand.
 #[test]
 fn names_and_urls_have_bounds() {
     let to = |n: usize, long: usize| {
