@@ -1,8 +1,9 @@
-//! One way to both databases: SQLite, which one process has to itself, and PostgreSQL, which several nodes of a service share.
+//! One interface to both databases: SQLite, which one process has to itself, and PostgreSQL, which several nodes of a
+//! service share.
 //!
-//! Statements are written once, in what both databases understand: parameters are `$1`, `$2`, …; whole numbers are `BIGINT`, truth values
-//! `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of a statement, and is left out for SQLite, where a
-//! transaction that writes has the database to itself.
+//! Statements are written once, in the common dialect of both databases: parameters are `$1`, `$2`, …; whole numbers
+//! are `BIGINT`, truth values `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of
+//! a statement, and is left out for SQLite, where a transaction that writes has the database to itself.
 
 mod bulk;
 mod postgres;
@@ -55,8 +56,8 @@ pub trait Session {
     /// Executes a statement for each of many values: how many rows it changed in all.
     fn execute_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<u64, StoreError>;
 
-    /// The same where nobody needs the number: at the latest at the end of the transaction, before each statement that comes after it.
-    /// Its error may be that of a later statement.
+    /// As [`Self::execute`], for statements whose count is not needed: executed at the latest at the end of the
+    /// transaction, before each later statement. Its error may be reported by a later statement.
     fn execute_later(&mut self, text: &str, many: Vec<Vec<Value>>) -> Result<(), StoreError>;
 
     /// The only row, if there is one.
@@ -78,7 +79,7 @@ impl Database {
     /// Reads in one transaction, which sees one state of the database.
     ///
     /// # Errors
-    /// Those of the work, and [`StoreError::Unavailable`].
+    /// Errors of the work, and [`StoreError::Unavailable`].
     pub async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         let backend = self.backend.clone();
         let read = tokio::task::spawn_blocking(move || match backend {
@@ -88,10 +89,10 @@ impl Database {
         read.await.unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
     }
 
-    /// Changes rows in one transaction. It is durable once this gives `Ok`.
+    /// Changes rows in one transaction. It is durable once this returns `Ok`.
     ///
     /// # Errors
-    /// Those of the work, and of the database; nothing was changed then.
+    /// Errors of the work, and of the database; nothing was changed then.
     pub async fn write<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite.write(work).await,

@@ -34,7 +34,7 @@ trait Job: Send {
     /// Does its work, within a savepoint; whether it is to be kept.
     fn run(&mut self, connection: &mut Connected<'_>) -> bool;
 
-    /// Tells whoever waits for it, once its batch is on disk or has failed.
+    /// Answers the waiting caller, once its batch is on disk or has failed.
     fn tell(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
@@ -58,7 +58,7 @@ impl<T: Send, W: Work<T>> Job for Waiting<T, W> {
             .outcome
             .unwrap_or_else(|| Err(StoreError::Broken("the work was not done".into())));
         let told = committed.and(outcome);
-        // Nobody waits any more if the request was dropped.
+        // No caller waits any more if the request was dropped.
         let _ = self.told.send(told);
     }
 }

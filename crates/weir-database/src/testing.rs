@@ -6,7 +6,7 @@ use weir_store::postgres::{Connector, testing::Server};
 
 use super::Database;
 
-/// A database, with what has to live as long.
+/// A database, with the objects that must live as long.
 #[derive(Debug)]
 pub struct Scratch {
     /// The database.

@@ -161,7 +161,7 @@ impl Row {
             .map_err(|error| StoreError::Unreadable(format!("column {column}: {error}")))
     }
 
-    /// `None` where the column is null, else what `read` makes of it.
+    /// `None` where the column is null, else the result of `read`.
     pub fn optional<'a, T>(
         &'a self,
         column: usize,

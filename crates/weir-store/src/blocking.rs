@@ -2,10 +2,10 @@
 
 use crate::error::StoreError;
 
-/// Works with a store on a thread that may block.
+/// Runs work on a store on a blocking thread.
 ///
 /// # Errors
-/// Those of the work; [`StoreError::Broken`] if it panics.
+/// Errors of the work; [`StoreError::Broken`] if it panics.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,11 +1,12 @@
-//! Why a store does not do what it is asked.
+//! Errors of a store.
 
-/// Why a service refuses a change, whatever the database says: it exists already, or contradicts another one.
+/// The reason why a service refuses a change, independent of the database: it exists already, or contradicts another
+/// one.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Refusal(Box<dyn std::error::Error + Send + Sync>);
 
-/// What can go wrong with a store.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database cannot be opened or brought up to date.
@@ -52,7 +53,7 @@ pub enum StoreError {
     /// The service's own reason for not taking one change.
     #[error(transparent)]
     Refused(Refusal),
-    /// A row whose values make no sense.
+    /// A row with invalid values.
     #[error("a row of the store cannot be read: {0}")]
     Unreadable(String),
     /// Anything else: a defect, or values that the store cannot take.
@@ -90,7 +91,7 @@ impl StoreError {
     }
 }
 
-/// The remedy for what keeps a store from working, for operators. `reason`: an error and its sources, as text.
+/// The remedy for a store that does not work, for operators. `reason`: an error and its sources, as text.
 pub fn remedy(reason: &str) -> &'static str {
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if says(&["read-only", "readonly", "recovery"]) {
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_remedy_fits_its_cause() {
-        // Whoever is told to make room on a disk that is not full looks for an hour.
+        // An operator who is told to free a disk that is not full searches for an hour.
         for (reason, word) in [
             (
                 "db error: ERROR: cannot execute UPDATE in a read-only transaction",

@@ -1,8 +1,8 @@
-//! Leases on pieces of work, for services whose workers find what is due, do it, and write it down.
+//! Leases on pieces of work, for services whose workers find due pieces, carry them out, and record the result.
 //!
-//! A worker takes the lease of a piece, renews it while it works, and confirms it in the transaction that applies the outcome. Each lease has
-//! a term that was never given before, so that a worker that was frozen, and whose piece another one has by now, applies nothing. A worker
-//! that died leaves a lease that ends by itself.
+//! A worker takes the lease of a piece, renews it while it works, and confirms it in the transaction that applies the
+//! outcome. Each lease has a new term, so that a paused worker whose piece another one has taken applies nothing. The
+//! lease of a dead worker expires.
 //!
 //! Their table is [`crate::postgres::Leases`] or [`crate::sqlite::Leases`].
 
@@ -11,6 +11,6 @@
 pub struct Lease {
     /// The piece, as the service calls it.
     pub name: String,
-    /// Greater than that of every lease before.
+    /// Greater than the term of every lease before.
     pub term: i64,
 }

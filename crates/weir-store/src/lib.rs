@@ -1,13 +1,16 @@
-//! Durable state: what every service that keeps promises needs below its own tables.
+//! Durable state: the layer below the tables of every service.
 //!
-//! - [`Writer`]: a single thread makes whatever has gathered durable in one transaction, and sets aside what the store will never take.
+//! - [`Writer`]: group commit; a single thread writes all pending changes in one transaction, and sets aside those that
+//!   the store will never take.
 //! - [`Sealer`]: secrets at rest, under a key that lives in a file of its own.
-//! - [`sqlite`] and [`postgres`]: opening, migrations, sessions; on PostgreSQL leader election ([`postgres::Election`]), in which every
-//!   batch of a leader carries its epoch, so that a deposed one changes nothing.
-//! - [`Membership`]: a node says that it lives, hears of the leader, and lets go when its [`Term`] is over by its own clock.
+//! - [`sqlite`] and [`postgres`]: opening, migrations, sessions; on PostgreSQL leader election
+//!   ([`postgres::Election`]), in which every batch of a leader carries its epoch, so that a deposed one changes
+//!   nothing.
+//! - [`Membership`]: a node writes heartbeats, learns of the leader, and stops its work when its [`Term`] is over by
+//!   its own clock.
 //! - [`Lease`]: the right of one worker to one piece of work.
 //!
-//! Deliberately absent: the tables of any service, and what its changes mean ([`Change`] is the service's own).
+//! Deliberately absent: the tables of any service, and the meaning of its changes ([`Change`] is the service's own).
 
 mod blocking;
 mod error;

@@ -1,4 +1,4 @@
-//! This node among the others: says that it lives, and lets go of what it does for a leader when it cannot.
+//! This node among the others: it writes heartbeats, and stops its work for a leader when it cannot.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -22,17 +22,17 @@ const BEAT: Duration = Duration::from_secs(2);
 /// After a sign of life that was not taken.
 const BEAT_AGAIN: Duration = Duration::from_millis(500);
 
-/// A database that stood still has heard by then what was said to it meanwhile.
+/// Time after which even a database that stood still has processed earlier statements.
 const FORMER_KEPT: Duration = Duration::from_secs(120);
 
-/// What a service says and hears by its node's signs of life.
+/// The data that a service exchanges with its node's heartbeats.
 pub trait Member: Send + Sync + 'static {
-    /// What this node tells all others, while it leads.
+    /// The data that this node publishes to all others, while it leads.
     fn tells(&self) -> Option<String> {
         None
     }
 
-    /// What the newest leader tells.
+    /// Takes the data that the newest leader publishes.
     fn hears(&self, told: &str) {
         let _ = told;
     }
@@ -44,7 +44,7 @@ pub trait Member: Send + Sync + 'static {
     }
 }
 
-/// What runs here for a leader elsewhere. It ends together.
+/// Operations that run here for a leader elsewhere. They end together.
 #[derive(Debug, Clone, Default)]
 pub struct Delegated {
     /// All of it ends, at once and without a report.
@@ -128,21 +128,21 @@ impl<M: Member> Membership<M> {
         self.lock().node.clone()
     }
 
-    /// The node, and what runs here for leaders that it obeys.
+    /// The node, and the operations that run here for its leader.
     pub fn delegated(&self) -> (Node, Delegated) {
         let state = self.lock();
         (state.node.clone(), state.delegated.clone())
     }
 
-    /// What keeps this node from being one, if anything does: the database is away.
+    /// The problem that keeps this node from being a member, if there is one: the database is away.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.borrow().clone()
     }
 
-    /// Waits for what the database does: not longer than until it is known to be away.
+    /// Waits for work on the database, at most until the database is known to be away.
     ///
     /// # Errors
-    /// Those of the work, and [`StoreError::Unavailable`].
+    /// Errors of the work, and [`StoreError::Unavailable`].
     pub async fn unless_away<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let mut trouble = self.trouble.subscribe();
         tokio::select! {
@@ -211,11 +211,11 @@ impl<M: Member> Membership<M> {
         }
     }
 
-    /// There is a newer leader: what older ones ordered ends here. True: that should be told.
+    /// There is a newer leader: operations of older ones end here. True: that should be reported.
     async fn follow(&self) -> bool {
         let (epoch, delegated) = {
             let mut state = self.lock();
-            // One that was deposed lets go of its own operations first.
+            // A deposed leader stops its own operations first.
             if state.leads || state.node.epoch >= state.epoch {
                 return false;
             }
@@ -238,19 +238,20 @@ impl<M: Member> Membership<M> {
         self.lock().node.epoch = epoch;
     }
 
-    /// This process does not lead any more, and has let go of what it did as the leader.
+    /// This process no longer leads, and has stopped all work of the leader.
     pub fn end_leading(&self) {
         self.lock().leads = false;
         self.beat.notify_one();
     }
 
-    /// Lets go when the time is over; then goes on under another id, so that nobody takes it for the node that it was.
+    /// Stops the operations when the term is over; then continues under another id, so that no other node takes it for
+    /// the former one.
     async fn watch(self: Arc<Self>) {
         loop {
             let pause = if self.term.is_over() {
                 let delegated = {
                     let mut state = self.lock();
-                    // A sign of life that nobody waited for any more may still be heard, by a database that stood still.
+                    // An abandoned heartbeat may still be executed, by a database that stood still.
                     if std::mem::take(&mut state.shown) {
                         let id = std::mem::replace(&mut state.node.id, Uuid::new_v4());
                         state.former.push((id, Instant::now()));

@@ -24,7 +24,7 @@ const KEY_BYTES: usize = 32;
 /// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 secrets under one key.
 const NONCE_BYTES: usize = 12;
 
-/// What a packed token begins with. No text does: UTF-8 has no such byte.
+/// First byte of a packed token. No text begins so: UTF-8 has no such byte.
 const PACKED: u8 = 0xff;
 
 /// A token of three parts without its base64, which is a quarter of it. None if it would not come back as it was.
@@ -36,7 +36,7 @@ fn packed(token: &str) -> Option<Vec<u8>> {
     for part in [header, claims] {
         let from = packed.len();
         packed.extend_from_slice(&[0, 0]);
-        // Padding, and bits that say nothing, are errors: what is read can be written in one way only.
+        // Padding, and unused bits that are set, are errors: each value has exactly one encoding.
         URL_SAFE_NO_PAD.decode_vec(part, &mut packed).ok()?;
         let length = u16::try_from(packed.len() - from - 2).ok()?;
         packed[from..from + 2].copy_from_slice(&length.to_be_bytes());
@@ -71,12 +71,12 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Reads the key file. If there is none, gives a fresh key that is in no file yet: nothing may be sealed before
+    /// Reads the key file. If there is none, returns a fresh key that is in no file yet: nothing may be sealed before
     /// [`FreshKey::keep`].
     ///
     /// # Errors
-    /// Also if others than the owner may read it, for a key that was open must be replaced, not used; and if it holds zeros, as a file
-    /// system may leave it after a power cut.
+    /// Also if others than the owner may read it, for an exposed key must be replaced, not used; and if it holds zeros,
+    /// as a file system may leave it after a power cut.
     pub fn from_file(path: &Path) -> Result<(Self, Option<FreshKey>), StoreError> {
         let problem = |reason: String| StoreError::Key {
             path: path.to_owned(),
@@ -192,7 +192,7 @@ impl FreshKey {
     }
 }
 
-/// The sealer of a key file, which is made if it is missing, whatever the store holds.
+/// The sealer of a key file, which is made if it is missing, whatever the content of the store.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn for_tests(path: &Path) -> Sealer {
     let (sealer, fresh) = Sealer::from_file(path).expect("the file can be read");
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_key_that_a_power_cut_took_is_not_replaced_by_another() {
-        // All that waits with tokens would fail one by one, and nobody would know why.
+        // All waiting transfers with tokens would fail one by one, with an unknown cause.
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token.key");
         let refused = |content: &[u8], word: &str| {

@@ -1,4 +1,4 @@
-//! How long this process may act: by its own clock, so that nobody has to tell it that its time is over.
+//! The term of this process: the time for which it may act, by its own clock, so that its end needs no message.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -21,7 +21,7 @@ impl Default for Term {
 }
 
 impl Term {
-    /// One that is over already: see [`Self::renew`].
+    /// A term that is over already: see [`Self::renew`].
     pub fn new() -> Self {
         Self {
             base: Instant::now(),
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_done_after_the_time() {
-        // A copy of a node that was stopped would go on beside the one that took its place.
+        // A paused node would go on with a copy beside the node that replaced it.
         let term = Term::new();
         term.renew(Instant::now() + Duration::from_millis(30));
         assert!(term.within(async {}).await);

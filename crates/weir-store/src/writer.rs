@@ -1,7 +1,7 @@
-//! Group commit: one thread that makes whatever has gathered durable in one transaction.
+//! Group commit: one thread that writes all pending changes in one transaction.
 //!
-//! What the store will never take must not hold up the rest: a batch that fails by itself is halved until the one behind the failure is
-//! alone, and that one is set aside. Nobody was told that it is durable.
+//! Changes that the store will never take must not block the rest: a batch that fails by itself is halved until the
+//! change behind the failure is alone, and that one is set aside. It was never reported as durable.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -25,7 +25,7 @@ const BATCH_ROWS: usize = 10_000;
 
 /// A durable change of a service.
 pub trait Change: Clone + Send + 'static {
-    /// What it is, for the log: a change may hold what must not be there.
+    /// Its kind, for the log: a change itself may hold secrets.
     fn name(&self) -> &'static str;
 
     /// How many rows it writes, about.
@@ -33,12 +33,12 @@ pub trait Change: Clone + Send + 'static {
         1
     }
 
-    /// What cannot go on without it, by number. Empty: it is refused alone, and whoever asked for it is told.
+    /// The numbers of the objects that depend on it. Empty: it is refused alone, and its caller is told.
     fn concerns(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// What is written in its place if the store will never take it, so that what it concerns comes to an end.
+    /// The changes to write in its place if the store will never take it, so that dependent objects come to an end.
     fn in_place(&self) -> Vec<Self> {
         Vec::new()
     }
@@ -49,24 +49,24 @@ struct Item<C> {
     /// The record behind them; none of the core's if there is no number.
     seq: Option<Seq>,
     changes: Vec<C>,
-    /// Who waits for them.
+    /// The waiting caller.
     done: Option<oneshot::Sender<()>>,
 }
 
-/// What the writer tells.
+/// A report of the writer.
 #[derive(Debug)]
 pub enum Durable<C> {
     /// Everything up to this number is on disk, or was refused.
     UpTo(Seq),
     /// This one will never be: the service refuses it, or the store cannot take it.
     Refused(Seq, StoreError),
-    /// The store cannot take this one. What stands in its place is written, as far as the store takes that.
+    /// The store cannot take this one. The changes in its place are written, as far as the store takes them.
     SetAside {
         /// The record.
         seq: Seq,
-        /// What it concerns.
+        /// The objects that depend on it.
         concerns: Vec<u64>,
-        /// What was written in its place.
+        /// The changes written in its place.
         instead: Vec<C>,
         /// Why.
         error: StoreError,
@@ -75,8 +75,8 @@ pub enum Durable<C> {
     Deposed,
 }
 
-/// The writing side of a store: a thread, and a queue before it. Durability waits for the disk, callers do not: whoever hands over
-/// changes limits how many are on their way, as nothing here does.
+/// The writing side of a store: a thread, and a queue before it. Callers do not wait for the disk: they must limit the
+/// changes on their way themselves, since the queue is unbounded.
 #[derive(Debug)]
 pub struct Writer<C> {
     queue: Mutex<Option<Sender<Item<C>>>>,
@@ -157,7 +157,7 @@ impl<C: Change> Writer<C> {
         }
     }
 
-    /// What keeps the store from writing, if anything does.
+    /// The problem that keeps the store from writing, if there is one.
     pub fn trouble(&self) -> Option<String> {
         lock(&self.state.trouble).clone()
     }
@@ -172,7 +172,8 @@ impl<C: Change> Writer<C> {
         self.state.set_aside.load(Ordering::Relaxed)
     }
 
-    /// Writes what was handed over, once, and ends the thread. Blocks. What cannot be written was never said to be durable.
+    /// Writes all pending changes, once, and ends the thread. Blocks. Changes that cannot be written were never
+    /// reported as durable.
     pub fn close(&self) {
         self.end();
     }
@@ -228,14 +229,14 @@ fn weight<C: Change>(changes: &[C]) -> usize {
     changes.iter().map(Change::rows).sum()
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Thread<'a, C, T> {
     store: &'a mut Apply<C>,
     state: &'a State,
     tell: &'a T,
 }
 
-/// A part of a batch: its record, its place among the changes, who waits for it.
+/// A part of a batch: its record, its range among the changes, its waiting caller.
 type Part = (Option<Seq>, std::ops::Range<usize>, Option<oneshot::Sender<()>>);
 
 impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
@@ -328,8 +329,8 @@ impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
         Ok(())
     }
 
-    /// Tries until it works, or the writer closes. What is wrong with the changes themselves is given back at once: everything else may
-    /// pass, and nothing may be said to be durable that is not.
+    /// Tries until it works, or the writer closes. An error of the changes themselves is returned at once. Any other
+    /// error may be temporary, and nothing may be reported as durable that is not.
     fn persist(&mut self, changes: &[C]) -> Result<(), StoreError> {
         let (store, state) = (&mut *self.store, self.state);
         let show = |text: Option<String>| *lock(&state.trouble) = text;
@@ -373,7 +374,8 @@ impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
     }
 }
 
-/// A defect on the way into the store is one of what was to be written. Were the thread to end, nobody would ever be answered.
+/// A panic on the way into the store counts as an error of the changes. If the thread ended, no caller would ever be
+/// answered.
 fn apply<C>(store: &mut Apply<C>, changes: &[C]) -> Result<(), StoreError> {
     let applied = catch_unwind(AssertUnwindSafe(|| store(changes)));
     applied.unwrap_or_else(|_| Err(StoreError::Broken("the store panicked, see the log".into())))

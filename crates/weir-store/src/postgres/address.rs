@@ -1,4 +1,4 @@
-//! Where a database is, and as whom it is used.
+//! The address of a database, and the login.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct Address {
     pub tls: bool,
     /// Only a server that takes changes is of use: no standby.
     pub writable_only: bool,
-    /// What the server shows of this program, such as `weir-transfer`.
+    /// The name of this program at the server, such as `weir-transfer`.
     pub application: String,
 }
 

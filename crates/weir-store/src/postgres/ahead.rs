@@ -38,8 +38,8 @@ impl Ahead {
         self.begin.is_some()
     }
 
-    /// Sends all in order, before anything that is polled after this for the first time, and waits for the results. The first error is the
-    /// one that counts: the server refuses what comes after it.
+    /// Sends all in order, before any statement that is polled after this for the first time, and waits for the
+    /// results. The first error counts: the server refuses the statements after it.
     pub(super) async fn sent(self, client: &Client) -> Result<(), Error> {
         let begin = async {
             match &self.begin {

@@ -61,7 +61,7 @@ impl Connector {
             config.host(host);
         }
         if address.hosts.len() > 1 {
-            // One that is frozen must leave time for the others: signs of life have four seconds.
+            // A frozen server must leave time for the others: heartbeats have four seconds.
             config.connect_timeout(CONNECT_TIMEOUT_EACH);
         }
         if address.writable_only {
@@ -91,8 +91,8 @@ impl Connector {
         })
     }
 
-    /// Hears notifications on a session of its own, until it breaks or is stopped: gives what each says, and at the beginning an empty
-    /// text, as earlier ones were not heard. Blocks.
+    /// Listens for notifications on a session of its own, until it breaks or is stopped: passes on the text of each,
+    /// and at the beginning an empty one, as earlier ones were missed. Blocks.
     ///
     /// # Errors
     /// The session ended.
@@ -120,7 +120,7 @@ impl Connector {
                     answer = &mut asking, if !asked => {
                         answer?;
                         asked = true;
-                        // Whatever was rung for before this moment was not heard.
+                        // Notifications before this moment were missed.
                         heard("");
                     }
                     message = futures_util::StreamExt::next(&mut messages) => match message {
@@ -139,7 +139,8 @@ impl Connector {
         }
     }
 
-    /// A new session, within this time or twice that of a connection. What carries its bytes ends with the handle.
+    /// A new session, within this time or twice that of a connection. The task that carries its bytes ends with the
+    /// handle.
     pub(super) fn connect(&self, patience: Duration) -> Result<(Client, Carrier), StoreError> {
         let Some(runtime) = &self.runtime else {
             return Err(StoreError::Unavailable("the store is closing".into()));
@@ -194,7 +195,7 @@ fn password(path: &Path) -> Result<String, String> {
 #[derive(Clone)]
 struct Tls(tokio_rustls::TlsConnector);
 
-/// One handshake: with whom.
+/// One handshake, and its server.
 struct Handshake {
     connector: tokio_rustls::TlsConnector,
     name: rustls::pki_types::ServerName<'static>,
@@ -234,7 +235,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Hands
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
-    /// The certificate was verified against its name: there is nobody in between to bind against.
+    /// The certificate was verified against its name: no intermediary can exist to bind against.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -1,14 +1,15 @@
-//! Leader election: one row says which process leads, and every batch of the leader passes by that row.
+//! Leader election: one row names the leading process, and every batch of the leader updates that row.
 //!
-//! A batch begins with an update of the row that only matches while the epoch is still the leader's own and the batch before it is
-//! the last one. The lock of the row orders writers and those who take over, so that:
+//! A batch begins with an update of the row that only matches while the epoch is still the leader's own and the batch
+//! before it is the last one. The row's lock serialises writers and takeovers, so that:
 //!
-//! - a leader that was stopped and goes on after another has taken over changes nothing ([`StoreError::Deposed`]);
-//! - a batch whose commit was never answered (the database went away, or froze) is given again, and is found to be durable or not,
-//!   even if the database was still at work on it: the second one waits for the first one's end at the lock.
+//! - a paused leader that continues after a takeover changes nothing ([`StoreError::Deposed`]);
+//! - a batch whose commit was never answered (the database went away, or froze) is sent again, and is found to be
+//!   durable or not, even if the database was still executing it: the second one waits for the first one's end at the
+//!   lock.
 //!
-//! What the leader does beside its batches ([`Election::while_leading`]) must not wait for them: it shares a lock of its own, which those
-//! who take over take alone, and looks for its epoch under it.
+//! Other writes of the leader ([`Election::while_leading`]) must not wait for batches: they share a lock of their own,
+//! which a takeover takes exclusively, and check the epoch under it.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use crate::standing::Standing;
 /// How long a process leads after its last sign of life. Its own batches are such signs; a quiet one renews.
 pub const TERM: Duration = Duration::from_secs(8);
 
-/// Locks of a transaction: shared by what the leader does beside its batches, and taken alone by whoever takes over.
+/// Transaction locks: shared by the leader's writes beside its batches, and exclusive for a takeover.
 const LEADING: i64 = 0x5745_4953;
 
 const HELD: &str = "clock_timestamp() + make_interval(secs => $1)";
@@ -85,7 +86,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         &self.process
     }
 
-    /// Takes over, whoever leads.
+    /// Takes over, even from a living leader.
     ///
     /// # Errors
     /// The database cannot be used.
@@ -98,10 +99,10 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         row.map(Leadership::new).ok_or_else(|| self.lost())
     }
 
-    /// Takes over if nobody leads: the term has ended, or its holder is known to be dead.
+    /// Takes over if there is no leader: the term has ended, or its holder is known to be dead.
     ///
-    /// Or the row has stood still for a term by this process's own clock: that of the database may have gone back, and then the term seems to
-    /// last until it is there again. A living leader changes the row four times in a term.
+    /// Or the row has not changed for a term by this process's own clock: the database's clock may have gone back, and
+    /// then the term seems to last until it has caught up. A living leader changes the row four times in a term.
     ///
     /// # Errors
     /// The database cannot be used.
@@ -161,10 +162,10 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         session.execute(&text, &[&(leadership.epoch as i64)]).map(|_| ())
     }
 
-    /// Does what only the leader of this epoch may do, in a transaction. Nobody takes over before it is done.
+    /// Does work that only the leader of this epoch may do, in a transaction. A takeover waits for its end.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`] if somebody has.
+    /// [`StoreError::Deposed`] after a takeover.
     pub fn while_leading<T>(
         &self,
         pool: &Pool,
@@ -181,10 +182,11 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         })
     }
 
-    /// Writes a batch in a transaction, if it is not durable already. `mark` tells it from the one before; 0 is nobody's.
+    /// Writes a batch in a transaction, if it is not durable already. `mark` tells it from the one before; 0 means
+    /// unmarked.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`] if another process leads. After one that passes the same batch is to be given again.
+    /// [`StoreError::Deposed`] if another process leads. After a temporary error the same batch is to be given again.
     pub fn write(
         &self,
         leadership: &mut Leadership,
@@ -231,7 +233,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         Ok(Turn::Ours)
     }
 
-    /// At the end of a batch that took long: nobody saw the begin of it prolong the term.
+    /// At the end of a long batch: its transaction's extension of the term was not visible to others.
     fn prolong(&self, session: &mut Session, begun: Instant) -> Result<(), StoreError> {
         if begun.elapsed() > TERM / 4 {
             let text = format!("UPDATE {} SET until = {HELD}", self.table);
@@ -309,7 +311,7 @@ mod tests {
 
     #[test]
     fn only_a_process_that_is_gone_for_sure_is_dead() {
-        // Whoever takes over from a living scheduler makes transfers run twice.
+        // Taking over from a living scheduler makes transfers run twice.
         let this = Process::this();
         assert!(!this.knows_dead(&this.name) && !this.knows_dead("") && !this.knows_dead("host 1"));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();

@@ -69,7 +69,7 @@ impl Leases {
         }
     }
 
-    /// In the transaction that applies what was done: nobody takes the lease before its end.
+    /// Confirms the lease in the transaction that applies the result: it cannot be taken before the transaction's end.
     ///
     /// # Errors
     /// [`StoreError::Deposed`]: another worker has taken it, or may have. Nothing may be applied then.

@@ -1,6 +1,6 @@
-//! Nodes on one database: each says that it lives, and learns who else does.
+//! Nodes on one database: each writes heartbeats, and learns of the other living nodes.
 //!
-//! Everything here can be done again after an error, and nothing here is needed to know what was promised.
+//! Every statement here can be repeated after an error, and no acknowledged data depends on these rows.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::error::StoreError;
 /// to get out of the way.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// The term of a node that lives alone. Nobody waits for what it does, so a database that is away for a minute need not end it; whoever
-/// comes meanwhile waits for the end of this term, which is in its row.
+/// The term of a node that is alone. No other node waits for its work, so a minute without the database need not end
+/// it; a node that comes meanwhile waits for the end of this term, which is in its row.
 pub const TERM_ALONE: Duration = Duration::from_secs(90);
 
-/// The channel of all notifications; what they say is whom they are for.
+/// The channel of all notifications; their text names the receiver.
 const CHANNEL: &str = "weir";
 /// A notification for the leader.
 pub const LEADER: &str = "office";
@@ -39,14 +39,14 @@ pub struct Node {
     pub epoch: u64,
 }
 
-/// What a node learns when it says that it lives.
+/// The answer to a heartbeat.
 #[derive(Debug, Clone)]
 pub struct Pulse {
     /// Of the newest scheduler.
     pub epoch: u64,
     /// How long it counts as living from now on.
     pub term: Duration,
-    /// What the newest scheduler says to hold, if one does.
+    /// The holdings that the newest scheduler publishes, if there is one.
     pub holds: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Members {
     }
 }
 
-/// Notifies other nodes, once the transaction is committed: the leader, or those whom the service calls so.
+/// Notifies other nodes, once the transaction is committed: the leader, or the nodes that listen under this name.
 ///
 /// # Errors
 /// The database cannot be used.
@@ -97,7 +97,7 @@ impl Members {
     term   float8 NOT NULL DEFAULT 8
 ) WITH (fillfactor = 50);";
 
-    /// Those who share the leader of this election.
+    /// The members under the leader of this election.
     pub fn new(connector: Arc<Connector>, election: Arc<Election>) -> Self {
         Self {
             pulses: Pool::new(connector.clone(), Purpose::Rows, 2).with_patience(PULSE_PATIENCE),
@@ -107,15 +107,16 @@ impl Members {
         }
     }
 
-    /// Works with a session on which nobody waits for batches or people.
+    /// Runs work with a session on which no batch or listing runs.
     ///
     /// # Errors
-    /// Those of the work, and of connecting.
+    /// Errors of the work, and of connecting.
     pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.pulses.with(work)
     }
 
-    /// Says that this node lives for another term. `former`: ids that it had, and has no more; `holds`: what it holds as the scheduler.
+    /// Writes a heartbeat: this node lives for another term. `former`: its former ids; `holds`: its holdings as the
+    /// scheduler.
     pub fn pulse(&self, node: &Node, former: &[Uuid], holds: Option<&str>) -> Result<Pulse, StoreError> {
         let text = format!(
             "WITH former AS (DELETE FROM nodes WHERE node = ANY($7)),
@@ -170,8 +171,9 @@ impl Members {
         Ok(live.map(|(peer, _)| peer).collect())
     }
 
-    /// All nodes whose time has not ended by the database's clock, and whether they live: one whose row has stood still for its term, and
-    /// some more, by this process's own clock does not. The database's clock may have gone back.
+    /// All nodes whose term has not ended by the database's clock, and whether they live: a node whose row has not
+    /// changed for its term and a margin, by this process's own clock, does not. The database's clock may have gone
+    /// back.
     pub fn all_peers(&self) -> Result<Vec<(Peer, bool)>, StoreError> {
         let text = "SELECT node, name, url, role, slots, epoch, until::text, term FROM nodes
             WHERE until + make_interval(secs => $1) > clock_timestamp() ORDER BY name";

@@ -3,11 +3,11 @@
 use super::Session;
 use crate::error::StoreError;
 
-/// What keeps two services that start at the same time from making the same tables.
+/// Lock that keeps two starting services from making the same tables.
 const LOCK: i64 = 0x5745_4952;
 
-/// Brings a database up to date, in one transaction. Migrations are statements, in order; the table `schema_version` counts those that were
-/// done, so that none may change once it was released.
+/// Brings a database up to date, in one transaction. Migrations are statements, in order; the table `schema_version`
+/// counts the applied ones, so a released one must never change.
 ///
 /// # Errors
 /// The database was used by a newer version, or is not in UTF-8, or refuses a statement.

@@ -1,7 +1,7 @@
-//! PostgreSQL: for services of more than one node, and for those who run a database anyway.
+//! PostgreSQL: for services of several nodes, and for sites that run a database anyway.
 //!
-//! Callers block; the sockets live on a thread of their own. A session that failed is thrown away, and the next call opens another: the
-//! database may come and go.
+//! Callers block; the sockets live on a thread of their own. A failed session is dropped, and the next call opens
+//! another: the database may come and go.
 
 mod address;
 mod ahead;

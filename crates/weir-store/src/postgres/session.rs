@@ -25,7 +25,7 @@ use crate::error::StoreError;
 /// How long the database may take for one answer before it counts as gone. The largest batch takes a second.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The same for signs of life: half of what a node has until it must let go, so that a second try is in time.
+/// Timeout of heartbeats: half of a node's term, so that a second try is in time.
 pub const PULSE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Values of a statement.
@@ -78,7 +78,7 @@ impl Session {
     /// Connects, and prepares the session for its purpose.
     ///
     /// # Errors
-    /// The database is not reached within `patience`, or lets nobody in.
+    /// The database is not reached within `patience`, or refuses the login.
     pub fn open(connector: &Connector, purpose: Purpose, patience: Duration) -> Result<Self, StoreError> {
         let (client, carrier) = connector.connect(patience)?;
         let mut session = Self {
@@ -88,9 +88,9 @@ impl Session {
             patience,
             _carrier: carrier,
         };
-        // What is acknowledged is durable, whatever this user's default is. Who says nothing in the middle of a transaction is frozen, and
-        // may hold what others need.
-        // Plans are short. To one whose cost looks high, as without another way to read a table, the database would compile code each time.
+        // Acknowledged changes are durable, whatever this user's default is. A session that is silent in the middle of
+        // a transaction is frozen, and may hold locks that others need. Plans are short: for one with a high estimated
+        // cost, as without another way to read a table, the database would compile code each time.
         session.run(
             "SET jit = off; SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '20s'",
         )?;
@@ -98,7 +98,7 @@ impl Session {
         Ok(session)
     }
 
-    /// For what has no method here: see [`wait`].
+    /// The client, for calls without a method here: see [`wait`].
     ///
     /// # Errors
     /// As [`Self::run`], of statements that were to be executed later.
@@ -114,7 +114,7 @@ impl Session {
         Ok(wait(ahead.sent(&self.client), self.patience)??)
     }
 
-    /// Waits for an answer, after those to what was to be sent before.
+    /// Waits for an answer, after the answers to statements queued before.
     fn answer<T>(
         &mut self,
         answer: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
@@ -189,10 +189,11 @@ impl Session {
         Ok(())
     }
 
-    /// Does work in a transaction. The session is of no use any more if this fails with anything but what the work itself refused.
+    /// Runs work in a transaction. After a failure of the database the session is unusable; after an error of the work
+    /// itself it is not.
     ///
     /// # Errors
-    /// Those of the work, and of the database.
+    /// Errors of the work, and of the database.
     pub fn transaction<T>(
         &mut self,
         begin: &str,
@@ -230,7 +231,7 @@ impl Session {
         outcome.and_then(|found| ended.map(|()| found))
     }
 
-    /// Ends a transaction that changed nothing. Nobody waits for it: a later statement comes after it.
+    /// Ends a transaction that changed nothing, without waiting: a later statement comes after it.
     fn end_soon(&self) -> Result<(), StoreError> {
         let mut end = pin!(self.client.batch_execute("ROLLBACK"));
         let sent = poll_fn(|context| {
@@ -243,7 +244,7 @@ impl Session {
     }
 }
 
-/// Some sessions, handed out one at a time. One that failed is not handed out again.
+/// Some sessions, handed out one at a time. A failed one is not handed out again.
 pub struct Pool {
     connector: Arc<Connector>,
     purpose: Purpose,
@@ -272,10 +273,10 @@ impl Pool {
         self
     }
 
-    /// Works with a session, as soon as one is free.
+    /// Runs work with a session, as soon as one is free.
     ///
     /// # Errors
-    /// Those of the work, and of connecting.
+    /// Errors of the work, and of connecting.
     pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut place = Place {
             pool: self,
@@ -308,7 +309,7 @@ impl Pool {
     }
 }
 
-/// Comes back whatever happens to who borrowed it.
+/// Returns the session in every case, even after a panic.
 struct Place<'a> {
     pool: &'a Pool,
     session: Option<Session>,
@@ -327,11 +328,12 @@ impl Drop for Place<'_> {
 }
 
 impl From<tokio_postgres::Error> for StoreError {
-    /// By class of SQLSTATE (PostgreSQL's documentation, appendix A). What the database did not say itself is about the way to it, but
-    /// for what could not even be put into words.
+    /// By class of SQLSTATE (PostgreSQL's documentation, appendix A). An error without SQLSTATE concerns the
+    /// connection, except for values that cannot be encoded.
     fn from(error: tokio_postgres::Error) -> Self {
-        // About values: cardinality, data, integrity, limits of the program, and a value too long to be allocated. All else is about the
-        // database: what a row holds must not make the writer wait for ever, and a table that is missing must not cost rows.
+        // Classes about values: cardinality, data, integrity, limits of the program, and a value too long to be
+        // allocated. All others concern the database: the content of a row must not make the writer wait for ever, and
+        // a missing table must not cost rows.
         const VALUES: [&str; 5] = ["21", "22", "23", "54", "XX000"];
         let is_about_values = if let Some(said) = error.as_db_error() {
             VALUES.iter().any(|class| said.code().code().starts_with(class))

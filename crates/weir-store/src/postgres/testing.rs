@@ -16,7 +16,7 @@ use weir_http::TrustRoots;
 use super::{Address, Connector, PATIENCE, Purpose, Session};
 use crate::seal::Sealer;
 
-/// Makes a database in directory `$1`, serves it, and cleans up when nobody holds the other end of standard input any more. Lines
+/// Makes a database in directory `$1`, serves it, and cleans up when the other end of standard input is closed. Lines
 /// `stop` and `start` do that. The rest of the arguments go to the server.
 const SCRIPT: &str = r#"
 set -e
@@ -42,7 +42,7 @@ wait $pid || true
 rm -rf "$dir"
 "#;
 
-/// False if `PEERS=no` asks to leave out what needs other people's programs.
+/// False if `PEERS=no` skips tests that need other programs.
 pub fn wanted() -> bool {
     std::env::var("PEERS").map_or(true, |peers| peers != "no")
 }
@@ -75,7 +75,7 @@ impl Server {
         Self::start_with(5432, |_| settings.iter().map(|setting| (*setting).to_owned()).collect())
     }
 
-    /// Starts one whose settings name files that are put into its directory first. The port also names its socket.
+    /// Starts a server whose settings name files that are put into its directory first. The port also names its socket.
     pub fn start_with(port: u16, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A toy service against a real server: what every service on PostgreSQL relies on.
+//! A toy service against a real server: the guarantees that every service on PostgreSQL relies on.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::{
@@ -25,7 +25,7 @@ use crate::writer::Writer;
 
 const WORK: &str = "work";
 
-/// Counts what was added, by name.
+/// Counts additions, by name.
 struct Toy {
     pool: Pool,
     election: Arc<Election>,
@@ -99,7 +99,7 @@ fn deposed<T>(outcome: &Result<T, StoreError>) -> bool {
 
 #[test]
 fn a_deposed_leader_is_fenced_by_its_epoch() {
-    // One that was stopped and goes on would do what another one does already.
+    // A paused process would repeat the work of its successor.
     if !wanted() {
         return;
     }
@@ -212,7 +212,7 @@ fn a_piece_has_one_worker_and_a_frozen_one_applies_nothing() {
     };
     assert!(deposed(&renew(&frozen)));
     renew(&second).unwrap();
-    // While its outcome is applied nobody takes it, even if its time ends meanwhile.
+    // While its result is applied it cannot be taken, even if its term ends meanwhile.
     toy.pool
         .with(|session| {
             leases.renew(session, &second, Duration::ZERO)?;
@@ -260,13 +260,13 @@ fn what_is_executed_later_is_done_in_order_or_not_at_all() {
     let alone = transaction(&|session| session.execute_later(insert, number(100)).map(|()| 0));
     alone.unwrap();
     assert_eq!(toy.pool.with(|session| session.snapshot(counted)).unwrap(), 101);
-    // One that fails is told at the end, and nothing stays.
+    // A failed statement is reported at the end, and nothing stays.
     let twice = transaction(&|session| {
         session.execute_later(insert, number(200))?;
         session.execute_later(insert, number(200)).map(|()| 0)
     });
     assert!(!twice.unwrap_err().is_passing());
-    // A refusal leaves nothing of what was to come.
+    // A refusal leaves nothing of the queued statements.
     let refused = transaction(&|session| {
         session.execute_later(insert, number(300))?;
         Err(StoreError::Deposed)
@@ -287,7 +287,7 @@ fn what_is_executed_later_is_done_in_order_or_not_at_all() {
 
 #[test]
 fn a_node_alone_has_a_long_term_that_others_see() {
-    // A scheduler that believes to be alone would copy on without the database, and one that comes meanwhile copies the same.
+    // A scheduler that believes to be alone would copy on without the database, and a new one would copy the same.
     if !wanted() {
         return;
     }

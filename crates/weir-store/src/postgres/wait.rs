@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_wait_has_an_end() {
-        // A frozen database would hold the writer for ever, and nobody would be told.
+        // A frozen database would hold the writer for ever, without any report.
         let never = wait(std::future::pending::<()>(), Duration::from_millis(20));
         assert!(never.unwrap_err().is_passing());
         assert_eq!(wait(std::future::ready(7), Duration::from_secs(1)).unwrap(), 7);

@@ -8,13 +8,13 @@ use std::{
 
 use uuid::Uuid;
 
-/// What was last seen of something, and since when it has been so.
+/// The last observed value, and the time since which it has not changed.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<Option<(String, Instant)>>);
 
 impl Watch {
-    /// For how long it has been seen like this. Whoever did not look for a while finds it out all the same: what lives never comes back to
-    /// where it was.
+    /// The time for which the value has not changed. A pause between two observations does no harm: a living node never
+    /// returns to an earlier value.
     pub(super) fn stood_for(&self, now: &str) -> Duration {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.as_ref() {

@@ -73,7 +73,7 @@ impl Leases {
         }
     }
 
-    /// In the transaction that applies what was done.
+    /// Confirms the lease in the transaction that applies the result.
     ///
     /// # Errors
     /// [`StoreError::Deposed`]: another worker has taken it, or may have. Nothing may be applied then.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_piece_has_one_worker_and_a_term_is_never_given_twice() {
-        // A worker that was frozen would apply what another one has done since.
+        // A paused worker would overwrite the results of its successor.
         let leases = Leases::new("work");
         let database = Database::in_memory(&[&leases.schema()]).unwrap();
         let take = |life| database.write(|connection| leases.take(connection, "a", life)).unwrap();

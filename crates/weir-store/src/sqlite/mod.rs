@@ -55,7 +55,7 @@ impl std::fmt::Debug for Database {
     }
 }
 
-/// A file that nobody else reads, made if it is missing.
+/// A file that only its owner can read, made if it is missing.
 fn private(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .write(true)
@@ -123,8 +123,8 @@ pub fn has_table(path: &Path, table: &str) -> Result<bool, StoreError> {
 }
 
 impl Database {
-    /// Opens the database, or makes it (mode 0600), and brings it up to date. Migrations are statements, in order; the database's
-    /// `user_version` counts those that were done, so that none may change once it was released.
+    /// Opens the database, or makes it (mode 0600), and brings it up to date. Migrations are statements, in order; the
+    /// database's `user_version` counts the applied ones, so a released one must never change.
     ///
     /// # Errors
     /// [`StoreError::Locked`] if another process has it.
@@ -146,7 +146,7 @@ impl Database {
         })
     }
 
-    /// A database that ends with this handle and its readers, for tests. Readers see what is not committed yet.
+    /// A database that ends with this handle and its readers, for tests. Readers see uncommitted rows.
     ///
     /// # Errors
     /// A migration fails.
@@ -182,10 +182,10 @@ impl Database {
         })
     }
 
-    /// Works with the one connection that writes.
+    /// Runs work with the writing connection.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Errors of the work.
     pub fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         work(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -230,10 +230,10 @@ impl Readers {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads with one of them, as soon as one is free.
+    /// Reads with one of the connections, as soon as one is free.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Errors of the work.
     pub fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut free = self.lock();
         let connection = loop {
@@ -243,7 +243,7 @@ impl Readers {
             }
         };
         drop(free);
-        // The connection comes back whatever happens to who borrowed it.
+        // The connection is returned in every case, even after a panic.
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&connection)));
         self.lock().push(connection);
         self.returned.notify_one();
@@ -251,16 +251,16 @@ impl Readers {
     }
 }
 
-/// Reads for so long, and then fails as [`StoreError::Unavailable`].
+/// Reads for at most this time, and then fails as [`StoreError::Unavailable`].
 ///
 /// # Errors
-/// Those of the work.
+/// Errors of the work.
 pub fn at_most<T>(
     connection: &Connection,
     limit: Duration,
     read: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    /// Whoever borrows the connection next has all the time it needs, even after a panic.
+    /// Removes the time limit from the connection for its next user, even after a panic.
     struct Limited<'a>(&'a Connection);
     impl Drop for Limited<'_> {
         fn drop(&mut self) {
@@ -273,7 +273,7 @@ pub fn at_most<T>(
     read()
 }
 
-/// Whether a row was found, and one of its values is not what it should be.
+/// Whether a row was found with an invalid value.
 fn is_about_a_value(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(
