@@ -1,4 +1,4 @@
-//! Who is told of transfers: `[events]` and its sinks.
+//! Receivers of messages about transfers: `[events]` and its sinks.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -14,7 +14,8 @@ use weir_service::config::Invalid;
 pub struct EventsConfig {
     /// The folder of the spool. Made if it is missing.
     pub spool: PathBuf,
-    /// What the spool may grow to while a sink is down; beyond it the oldest messages go. At least 16 MiB. Default: 1 GB.
+    /// Largest size of the spool while a sink is down; beyond it the oldest messages are dropped. At least 16 MiB.
+    /// Default: 1 GB.
     #[serde(default = "keep")]
     pub keep: Bytes,
     /// Files of JSON lines.
@@ -41,7 +42,7 @@ impl EventsConfig {
     }
 }
 
-/// Which messages a sink is sent: some of `start`, `complete` and `state`. Default: all.
+/// The kinds of messages that a sink receives: some of `start`, `complete` and `state`. Default: all.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Messages(Vec<String>);
@@ -73,12 +74,12 @@ pub struct FileSinkConfig {
     pub name: String,
     /// The file; it may be renamed at any time, and is made again.
     pub path: PathBuf,
-    /// Which messages.
+    /// The kinds of messages.
     #[serde(default)]
     pub send: Messages,
 }
 
-/// A webhook that is sent arrays of what a file's lines are.
+/// A webhook: it receives arrays of the lines that a file gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookSinkConfig {
@@ -90,7 +91,7 @@ pub struct WebhookSinkConfig {
     /// A file whose first line is sent as bearer token.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
-    /// Which messages.
+    /// The kinds of messages.
     #[serde(default)]
     pub send: Messages,
 }
@@ -107,7 +108,7 @@ pub struct StompSinkConfig {
     /// Whether TLS is spoken. Without it only a broker on a loopback address may be given a password. Default: yes.
     #[serde(default = "yes")]
     pub tls: bool,
-    /// Whom to log in as.
+    /// The user name of the login.
     #[serde(default)]
     pub user: Option<String>,
     /// A file whose first line is the password.
@@ -125,13 +126,13 @@ pub struct StompSinkConfig {
     /// How long the broker keeps a message for subscribers that are away. FTS3: 24 hours.
     #[serde(default = "day", with = "weir_units::duration")]
     pub time_to_live: Duration,
-    /// Which messages.
+    /// The kinds of messages.
     #[serde(default)]
     pub send: Messages,
 }
 
 impl StompSinkConfig {
-    /// A broker with the defaults: TLS, nobody's login, FTS3's topics.
+    /// A broker with the defaults: TLS, no login, FTS3's topics.
     pub fn new(name: &str, address: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,6 +1,6 @@
-//! What messages about transfers are about.
+//! The kinds of messages about transfers.
 
-/// What a message is about, with FTS3's prefix on disk.
+/// The kind of a message, with FTS3's prefix on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MessageKind {
     /// An attempt began.

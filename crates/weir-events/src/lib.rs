@@ -1,8 +1,9 @@
-//! Events: messages that are kept on disk until everybody who is to be told has taken them.
+//! Events: messages that stay on disk until every sink has taken them.
 //!
-//! A service appends [`Lines`] to a [`Spool`], a folder of segments, once what they tell is durable. Each sink (a file, a webhook, a STOMP
-//! broker) reads the spool at its own pace and remembers how far it is once the other side has taken it: nothing is lost while a sink is
-//! down, until the spool is full. After a crash a sink may be told again what it was told in the last moments.
+//! A service appends [`Lines`] to a [`Spool`], a folder of segments, once their events are durable. Each sink (a file,
+//! a webhook, a STOMP broker) reads the spool at its own pace, and records its position once the receiver has taken a
+//! message: nothing is lost while a sink is down, until the spool is full. After a crash a sink may receive its last
+//! messages again.
 //!
 //! Deliberately absent: the content of messages.
 

@@ -1,8 +1,8 @@
 //! Messages on disk: a folder of numbered segments, each a file of lines `CO {…}`, oldest first.
 //!
-//! One writer appends; readers have a [`Position`] of their own, kept in `NAME.cursor`. A segment goes when every reader is past it,
-//! or when the folder holds more than it may: then the oldest goes, read or not. What was handed to the system survives the death
-//! of the process; [`Spool::sync`] makes it survive the machine's.
+//! One writer appends; readers have a [`Position`] of their own, kept in `NAME.cursor`. A segment is deleted when every
+//! reader is past it, or when the folder exceeds its limit: then the oldest is deleted, read or not. Written lines
+//! survive the death of the process; after [`Spool::sync`] they survive that of the machine.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -100,7 +100,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The end of what is written.
+    /// The end of the written lines.
     pub fn end(&self) -> Position {
         Position {
             segment: self.segment,
@@ -124,12 +124,12 @@ impl Spool {
     }
 }
 
-/// What a reader found.
+/// The lines of a read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     /// Whole lines.
     pub lines: Vec<u8>,
-    /// What comes after them.
+    /// The position after them.
     pub next: Position,
     /// Segments that went before this reader had read them to their end.
     pub missed: u64,
@@ -207,7 +207,8 @@ impl Cursor {
         }
     }
 
-    /// The position, if there is one. A loss of power may have left the segment shorter than its reader had come: what is left was read.
+    /// The stored position, if there is one. A loss of power may have left the segment shorter than its reader's
+    /// position: the rest was read.
     pub(crate) fn load(&self) -> io::Result<Option<Position>> {
         let Some(position) = self.saved()? else { return Ok(None) };
         let folder = self.path.parent().unwrap_or(Path::new("."));
@@ -331,7 +332,7 @@ mod tests {
         spool.append(b"CO one\nCO two\nCO three\n").unwrap();
         cursor.save(spool.end()).unwrap();
         drop(spool);
-        // The power goes, and with it what was not synced.
+        // The power fails, and unsynced lines are lost.
         let segment = OpenOptions::new().write(true).open(path_of(folder.path(), 1)).unwrap();
         segment.set_len(10).unwrap();
         let mut spool = Spool::open(folder.path(), 0).unwrap();

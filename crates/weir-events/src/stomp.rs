@@ -27,7 +27,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Wire for T {}
 /// A connection that is logged in.
 pub(crate) type Connected = BufStream<Box<dyn Wire>>;
 
-/// Where a broker is, and as whom it is used.
+/// The address of a broker, and the login.
 pub(crate) struct Broker {
     address: String,
     host: String,
@@ -56,7 +56,8 @@ impl Broker {
         &self.address
     }
 
-    /// Connects and logs in. `heart_beat` is what is asked of the broker, and what it is promised (STOMP 1.2, "Heart-beating").
+    /// Connects and logs in. `heart_beat` is the interval offered to the broker and requested of it (STOMP 1.2,
+    /// "Heart-beating").
     pub(crate) async fn connect(&self, heart_beat: &str) -> io::Result<Connected> {
         let attempt = async {
             let tcp = TcpStream::connect(&self.address).await?;

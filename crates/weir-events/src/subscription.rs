@@ -40,7 +40,7 @@ pub struct SubscriptionConfig {
     /// A file whose first line is the password.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
-    /// The topic or queue. Default: that of FTS3's `complete` messages.
+    /// The topic or queue. Default: the one of FTS3's `complete` messages.
     #[serde(default = "complete")]
     pub destination: String,
 }

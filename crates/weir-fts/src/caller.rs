@@ -42,7 +42,7 @@ pub(crate) enum By {
     Certificate(Arc<Identity>),
     /// One or the other, at another node, which passed the request on.
     Elsewhere {
-        /// Which.
+        /// The kind of the credential: a certificate, or a token.
         certificate: bool,
     },
 }

@@ -12,7 +12,7 @@ use crate::runtime::not_started;
 /// Scope of tokens for the grid's own catalogue, which identifies users by the subject of the token.
 const OWN_TOKEN_SCOPE: &str = "fts";
 
-/// The scope of what challenges add to the grid's own catalogue.
+/// The scope of challenges' files in the grid's own catalogue.
 const OWN_SCOPE: &str = "weir-challenge";
 
 /// URL and credentials of a catalogue, and the account that owns the rules.
@@ -22,7 +22,7 @@ pub struct CatalogAccess {
     pub url: String,
     /// The account.
     pub account: String,
-    /// The scope of what challenges add.
+    /// The scope of challenges' files.
     pub scope: String,
     /// Where its tokens come from.
     pub tokens: TokenSource,

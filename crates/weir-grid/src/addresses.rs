@@ -1,9 +1,9 @@
-//! Which door answers where.
+//! The addresses of doors.
 //!
 //! Clients and transfer services tell storage elements apart by `scheme://host`, without the port. So each RSE has a
-//! loopback address of its own: 127.0.1.1, 127.0.1.2, … The port is whatever the system gives. Both are kept in the grid's
-//! directory by the door's name, so that URLs which clients, tokens or queued transfers hold are still good after a restart,
-//! also after one with RSEs added or taken away.
+//! loopback address of its own: 127.0.1.1, 127.0.1.2, … The system assigns the port. Both are kept in the grid's
+//! directory by the door's name, so that URLs which clients, tokens or queued transfers hold are still good after a
+//! restart, also after one with RSEs added or taken away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Reads what an earlier start on this directory has used.
+    /// Reads the addresses that an earlier start on this directory has used.
     pub(crate) fn load(dir: &Path) -> Result<Self, GridError> {
         let path = dir.join("addresses.json");
         let known = match read_own(&path) {
@@ -43,10 +43,10 @@ impl Addresses {
         Ok(Self { path, known })
     }
 
-    /// A free address for a door on this host: the one it had, else any port.
+    /// A free address for a door on this host: its former one, or else any port.
     ///
-    /// The port is free when this returns, and nobody is given it by chance soon after: the system hands out ephemeral
-    /// ports in a wide circle. The service binds it for good.
+    /// The port is free when this returns, and unlikely to be assigned soon after: the system cycles through ephemeral
+    /// ports. The service binds it for good.
     pub(crate) fn choose(&mut self, door: &str, host: IpAddr) -> Result<SocketAddr, GridError> {
         let before = self.known.get(door).filter(|address| address.ip() == host).copied();
         let any = SocketAddr::new(host, 0);
@@ -94,7 +94,7 @@ impl Addresses {
 
     /// The loopback address of an RSE: the one it had, else the first that no door ever had.
     pub(crate) fn host_of(&self, rse: &str) -> Result<IpAddr, GridError> {
-        // One that listened elsewhere before has no such address.
+        // A storage that listened elsewhere before has no such address.
         if let Some(address) = self.known.get(rse).filter(|address| address.ip().is_loopback()) {
             return Ok(address.ip());
         }

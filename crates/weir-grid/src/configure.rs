@@ -1,4 +1,4 @@
-//! What each service of an embedded grid is told: the same configuration an operator would write.
+//! The configuration of each service of an embedded grid: the same as an operator would write.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::{ClientDescription, GridError};
 /// The one client that the grid's issuer knows.
 pub(crate) const CLIENT_ID: &str = "weir";
 
-/// What that client may ask for at most; it asks for less each time. `fts` is the scope by which FTS knows its users.
+/// The scopes that this client may request; each request names fewer. `fts` is the scope by which FTS knows its users.
 const CLIENT_SCOPES: [&str; 8] = [
     "fts",
     ADMIN_SCOPE,
@@ -39,7 +39,8 @@ const CLIENT_SCOPES: [&str; 8] = [
     "storage.poll:/",
 ];
 
-/// What makes a token one of the transfer service's administrators. Asked for by name: the token for people has it not.
+/// The scope of an administrator of the transfer service. It is requested by name: the token for users does not have
+/// it.
 const ADMIN_SCOPE: &str = "fts:admin";
 
 /// The user name of the catalogue's account `root`.
@@ -64,7 +65,7 @@ pub(crate) fn issuer_place(grid: &Grid) -> Option<&Place> {
     }
 }
 
-/// What the tokens of a grid that runs on this ground name as `iss`.
+/// The value of `iss` in the tokens of a grid in this directory.
 pub(crate) fn issuer_url(grid: &Grid, ground: &Ground) -> Result<String, GridError> {
     match &grid.issuer {
         GridIssuer::Embedded(place) => Ok(door_url(place.as_ref(), ground.known_address("issuer")?)),
@@ -124,7 +125,7 @@ pub(crate) fn storage(
     config.x509 = Some(user.door());
     config.issuers = vec![weir_storage::IssuerConfig::new(issuer_url)];
     config.tpc.allow = reach.to_vec();
-    // Files on one machine take seconds: what one that is cut short has moved should be known by then.
+    // Files on one machine take seconds: the bytes of an aborted one should be known by then.
     config.tpc.marker_interval = MARKER_INTERVAL;
     config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
     Ok(config)
@@ -233,7 +234,7 @@ pub(crate) fn catalog(
             ..TransfersConfig::default()
         },
         deletion: DeletionConfig {
-            // Somebody who tries the grid expects files to go with their rules.
+            // A user who tries the grid expects files to be deleted with their rules.
             greedy: true,
             ..DeletionConfig::default()
         },
@@ -274,13 +275,13 @@ fn webhook(ground: &Ground, catalog: SocketAddr) -> Result<transfer_config::Webh
     })
 }
 
-/// The host without scheme and port: what the certificate names, and what Rucio asks its tokens for. Each storage on a loopback address
-/// has one of its own, and the issuer, which stands beside the transfer service, takes no tokens.
+/// The host without scheme and port: the name in the certificate, and the audience of Rucio's tokens. Each storage on a
+/// loopback address has one of its own; the issuer, which shares the transfer service's host, accepts no tokens.
 pub(crate) fn host_of(place: Option<&Place>, listen: SocketAddr) -> String {
     place.map_or_else(|| listen.ip().to_string(), |place| place.host.clone())
 }
 
-/// The URL of a door that other hosts reach; none for one that is known by the address on which it listens.
+/// The URL of a door for other hosts; `None` for a door that is known by its listening address.
 pub(crate) fn url_of(place: Option<&Place>, listen: SocketAddr) -> Option<String> {
     place.map(|place| format!("https://{}:{}", place.url_host(), listen.port()))
 }

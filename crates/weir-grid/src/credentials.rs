@@ -1,4 +1,4 @@
-//! The credentials of a grid without its services: for whoever comes after a grid and has business at its external storages.
+//! The credentials of a grid without its services, for commands that run after a grid and need its external storages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,8 +34,8 @@ impl fmt::Debug for GridCredentials {
 }
 
 impl GridCredentials {
-    /// Takes the directory of a grid, which is made if it is missing, and starts the issuer alone: what the transfer service of the
-    /// grid has not ended stays as it is.
+    /// Takes the directory of a grid, which is made if it is missing, and starts the issuer alone: unfinished transfers
+    /// of the grid stay as they are.
     ///
     /// # Errors
     /// [`GridError`]; [`GridError::Taken`] while a grid runs on the directory.

@@ -1,5 +1,5 @@
-//! `grid.json`: what a client needs to know of a running grid. It appears when the grid is ready and goes when it stops;
-//! a killed one leaves it behind, for the next start to remove.
+//! `grid.json`: the data that a client needs about a running grid. It appears when the grid is ready and goes when it
+//! stops; a killed grid leaves it behind, for the next start to remove.
 
 use std::fs;
 use std::io;
@@ -40,7 +40,7 @@ pub struct GridDescription {
     pub catalog: Option<CatalogDescription>,
     /// The storage endpoints, in the order of the grid file.
     pub rses: Vec<RseDescription>,
-    /// Whom clients must trust.
+    /// The authorities that clients must trust.
     pub ca: CaDescription,
     /// The client that may ask the issuer for tokens.
     pub client: ClientDescription,
@@ -99,14 +99,14 @@ pub struct RseDescription {
     pub area: Option<PathBuf>,
 }
 
-/// Who runs a storage endpoint or a service.
+/// The operator of a storage endpoint or a service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KindDescription {
     /// This grid.
     #[default]
     Embedded,
-    /// Somebody else.
+    /// Another operator.
     External,
 }
 
@@ -183,7 +183,7 @@ impl GridDescription {
         }
     }
 
-    /// Writes the description: whoever reads finds all of it or none.
+    /// Writes the description: a reader finds all of it or none.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), GridError> {
         let path = dir.join(FILE_NAME);
         let mut text = serde_json::to_vec_pretty(self).expect("plain data can be written as JSON");

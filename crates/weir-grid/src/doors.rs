@@ -1,4 +1,4 @@
-//! A grid seen from outside: do its doors answer, and a token for whoever wants to go through them.
+//! A grid seen from outside: checks of its doors, and tokens for users.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use crate::{GridDescription, GridError, KindDescription};
 /// Longest wait for a door to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the token of the token file may do: everything a user does with storage, nothing an operator does.
+/// The scopes of the token file: all operations of a user on storage, and none of an operator.
 const USER_SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ storage.stage:/";
 
 /// The scopes of an operator's token: it sets limits, bans and drains at the transfer service, and has no rights at storage.
@@ -34,7 +34,7 @@ pub struct DoorStatus {
     pub url: String,
     /// True if it answered with anything but a fault of its own (5xx).
     pub up: bool,
-    /// What it calls itself.
+    /// Its name and version.
     pub version: Option<String>,
     /// Why it is not up.
     pub error: Option<String>,
@@ -140,11 +140,11 @@ pub async fn renew_token_file(grid: &GridDescription) -> Result<Secret, GridErro
     fetch(grid, USER_SCOPES, &audiences(grid), &grid.token_file).await
 }
 
-/// Asks the issuer for a token of an operator of the transfer service, and puts it into a file beside the token file (mode 0600),
-/// which it gives. Nobody renews it.
+/// Gets a token of an operator of the transfer service from the issuer, and writes it into a file beside the token file
+/// (mode 0600), whose path it returns. It is not renewed.
 ///
 /// # Errors
-/// Those of [`renew_token_file`].
+/// As [`renew_token_file`].
 pub async fn operator_token(grid: &GridDescription) -> Result<(PathBuf, Secret), GridError> {
     let file = grid.token_file.with_file_name("operator-token");
     let token = fetch(grid, OPERATOR_SCOPES, &grid.transfer.url, &file).await?;

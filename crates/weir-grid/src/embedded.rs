@@ -85,7 +85,7 @@ struct Access {
     catalog: Option<CatalogAccess>,
 }
 
-/// What runs, in the order in which it stops: who makes work before who does it.
+/// Running services in shutdown order: producers first.
 #[derive(Default)]
 struct Services {
     catalog: Option<weir_catalog::Running>,
@@ -103,12 +103,12 @@ struct Services {
 impl EmbeddedGrid {
     /// Starts every service of the grid on this directory and returns when every door answers.
     ///
-    /// The runtime this is called on becomes the control runtime: the issuer and whoever drives the grid live there. The
-    /// storages share a runtime of their own and the transfer service has another, so that no amount of data stalls a
-    /// decision, a progress line or Ctrl-C.
+    /// The calling runtime becomes the control runtime: the issuer and the driver of the grid run there. The storages
+    /// share a runtime of their own and the transfer service has another, so that no amount of data stalls a decision,
+    /// a progress line or Ctrl-C.
     ///
     /// # Errors
-    /// [`GridError`]; whatever had been started is stopped again.
+    /// [`GridError`]; services that had been started are stopped again.
     pub async fn start(grid: &Grid, dir: &Path, options: GridOptions) -> Result<Self, GridError> {
         if grid.rses.len() > RSES_MAX {
             return Err(GridError::TooManyRses {
@@ -161,7 +161,7 @@ impl EmbeddedGrid {
         })
     }
 
-    /// What a client needs to know; the content of `grid.json`.
+    /// The data that a client needs; the content of `grid.json`.
     pub fn description(&self) -> &GridDescription {
         &self.description
     }
@@ -176,8 +176,8 @@ impl EmbeddedGrid {
         &self.client
     }
 
-    /// Where tokens for the storage of an RSE come from: the grid's issuer, or what the grid file says of an external
-    /// one. The audience to ask for is in the [`GridDescription`]. None if the grid has no such RSE.
+    /// The source of tokens for the storage of an RSE: the grid's issuer, or the configured source of an external one.
+    /// The audience is in the [`GridDescription`]. `None` if the grid has no such RSE.
     pub fn storage_tokens(&self, rse: &RseName) -> Option<&TokenSource> {
         self.access.storage.get(rse)
     }
@@ -192,7 +192,7 @@ impl EmbeddedGrid {
         self.access.catalog.as_ref()
     }
 
-    /// Stops what makes work first, then what it stands on: transfer service, storages, issuer. Work in hand may end
+    /// Stops producers first, then the services that they use: transfer service, storages, issuer. Work in hand may end
     /// within the grace of each.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ fn listen_of_each(grid: &Grid, ground: &mut Ground) -> Result<BTreeMap<String, S
 }
 
 impl Services {
-    /// Starts all, bottom up; gives the description of what runs.
+    /// Starts all services, bottom up; returns their description.
     async fn start(
         &mut self,
         grid: &Grid,
@@ -346,7 +346,7 @@ impl Services {
         })
     }
 
-    /// Stops what makes work for the storages.
+    /// Stops the services that make requests to the storages.
     async fn stop_central(&mut self) {
         if let Some(catalog) = self.catalog.take() {
             catalog.shutdown().await;
@@ -369,7 +369,7 @@ impl Services {
 
 impl Drop for Services {
     fn drop(&mut self) {
-        // A runtime that is dropped waits for its threads, which nobody may do on another runtime.
+        // Dropping a runtime waits for its threads, which is not allowed on another runtime.
         for runtime in [self.transfer_runtime.take(), self.data_runtime.take()]
             .into_iter()
             .flatten()

@@ -15,7 +15,7 @@ pub enum GridError {
     Access {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process runs a grid on this directory.
@@ -38,12 +38,12 @@ pub enum GridError {
         /// The directory.
         dir: PathBuf,
     },
-    /// A state file of the grid is not what it should be.
+    /// A state file of the grid is invalid.
     #[error("could not understand {path}: {message}")]
     Description {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         message: String,
     },
     /// A door could not get its address.
@@ -53,7 +53,7 @@ pub enum GridError {
         door: String,
         /// The address wanted.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The grid asks for more than an embedded grid can have.
@@ -87,7 +87,7 @@ pub enum GridError {
         site: String,
         /// How it ended.
         status: String,
-        /// What it said last.
+        /// Its last line of output.
         said: String,
         /// All that it said.
         log: PathBuf,
@@ -111,7 +111,7 @@ pub enum GridError {
 }
 
 impl GridError {
-    /// What the user can do about it, where it is plain.
+    /// The remedy for the user, where there is an obvious one.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Taken { .. } => Some("stop it with `weir grid down DIR`, or choose another directory"),

@@ -1,7 +1,7 @@
-//! What a grid stands on before its first door opens: a private directory, an authority, trust, a secret.
+//! The base of a grid before its first door opens: a private directory, an authority, trust, a secret.
 //!
-//! All of it is made on the first start on a directory and found again on the next, so that certificates clients trust,
-//! URLs in queued transfers and files in storage outlive the process.
+//! All of it is made on the first start on a directory and reused on the next, so that trusted certificates, URLs in
+//! queued transfers and files in storage outlive the process.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -33,7 +33,7 @@ pub const LOG_NAME: &str = "grid.log";
 #[derive(Debug)]
 pub(crate) struct Ground {
     _lock: DirectoryLock,
-    /// Absolute, so that whoever reads `grid.json` finds what it names.
+    /// Absolute, so that a reader of `grid.json` finds the files that it names.
     pub(crate) dir: PathBuf,
     pub(crate) authority: CertificateAuthority,
     /// Our authority and those of the external endpoints, as one file and as one hashed directory.
@@ -65,7 +65,8 @@ impl Ground {
         })
     }
 
-    /// What a grid has made on this directory, for the process of one of its sites: nothing is made or changed but the site's lock.
+    /// The base that a grid has made on this directory, for the process of one of its sites: nothing is made or changed
+    /// but the site's lock.
     pub(crate) fn enter(grid: &Grid, dir: &Path, site: &str) -> Result<Self, GridError> {
         let dir = dir
             .canonicalize()
@@ -108,7 +109,7 @@ impl Ground {
             .map_err(|error| certificate_error(door, error))
     }
 
-    /// A client that trusts whom the grid trusts.
+    /// A client that trusts the authorities of the grid.
     pub(crate) fn client(&self) -> Result<Client, GridError> {
         let roots = TrustRoots::file(&self.trust.file);
         Client::new(ClientConfig::new(roots)).map_err(|source| GridError::Start {
@@ -135,7 +136,7 @@ impl Ground {
     }
 }
 
-/// Makes sure that a folder is there, and nobody else's.
+/// Ensures that a folder exists, and belongs to the user alone.
 fn own_folder(path: &Path) -> Result<(), GridError> {
     files::own_folder(path).map_err(|source| GridError::Access {
         path: path.to_owned(),
@@ -145,11 +146,13 @@ fn own_folder(path: &Path) -> Result<(), GridError> {
 
 /// Makes a directory fit for a grid: absolute, with mode 0700; made if it is missing.
 ///
-/// Whoever puts a secret or a link into it before its first start would have the tokens of the grid, and write where its user may. So
-/// it must belong to the user, and be none that others wrote into.
+/// A user who puts a secret or a link into it before the grid's first start would have the tokens of the grid, and
+/// could redirect its writes. So it must belong to the user of the process, and other users must not have written into
+/// it.
 ///
 /// # Errors
-/// [`GridError::Foreign`] if it holds something that is no grid, [`GridError::Access`] if it cannot be used, or is not the user's.
+/// [`GridError::Foreign`] if it holds something that is no grid, [`GridError::Access`] if it cannot be used, or is not
+/// the user's.
 pub fn prepare_directory(dir: &Path) -> Result<PathBuf, GridError> {
     let access = |source: io::Error| GridError::Access {
         path: dir.to_owned(),
@@ -183,7 +186,7 @@ fn authority(folder: &Path) -> Result<CertificateAuthority, GridError> {
     outcome.map_err(|error| certificate_error("the certificate authority", error))
 }
 
-/// Puts together whom the grid's services and clients trust: our authority, and whoever vouches for what is external.
+/// Collects the authorities that the grid's services and clients trust: our own, and those of external endpoints.
 fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result<CaDescription, GridError> {
     let mut sources = vec![authority.file()];
     let of_storages = grid.rses.iter().flat_map(|rse| external_authorities(&rse.kind));
@@ -231,7 +234,7 @@ fn described_trust(folder: &Path) -> CaDescription {
     }
 }
 
-/// Who vouches for an external endpoint and for the issuer of its tokens; none inside stands for the system's own.
+/// The authorities of an external endpoint and of its token issuer; an inner `None` stands for the system's own.
 fn external_authorities(kind: &RseKind) -> Vec<Option<PathBuf>> {
     match kind {
         RseKind::Embedded { .. } => Vec::new(),
@@ -298,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_directory_with_other_things_is_left_alone() {
-        // A slip of the hand would change the mode of somebody's home and sweep files into it.
+        // A wrong argument would change the mode of a user's home directory and put files into it.
         let scratch = tempfile::tempdir().unwrap();
         fs::write(scratch.path().join("thesis.tex"), "").unwrap();
         assert!(matches!(

@@ -1,4 +1,4 @@
-//! Who gives the grid's tokens: an issuer of its own, or one that runs elsewhere.
+//! The issuer of the grid's tokens: its own, or one that runs elsewhere.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +20,7 @@ pub(crate) const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The issuer of a grid, and the client that it knows.
 #[derive(Debug)]
 pub(crate) struct TokenIssuer {
-    /// What its tokens name as `iss`.
+    /// The value of `iss` in its tokens.
     pub(crate) url: String,
     pub(crate) token_url: String,
     pub(crate) client_id: String,

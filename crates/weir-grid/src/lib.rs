@@ -1,9 +1,10 @@
 //! The embedded grid: every room in one process, spoken to through its doors.
 //!
-//! A grid file becomes a running grid: a certificate authority made for it, an issuer, a storage endpoint for each embedded
-//! RSE on a loopback address of its own, a transfer service, and on request a catalogue that knows the RSEs. They share a process and nothing else; all they say to each
-//! other goes over loopback TLS with tokens, so that what is tested is what is deployed. On request the storages of each site have a process of their own. `weir grid up` and `weir challenge
-//! run` are built on it.
+//! A grid file becomes a running grid: a certificate authority made for it, an issuer, a storage endpoint for each
+//! embedded RSE on a loopback address of its own, a transfer service, and on request a catalogue that knows the RSEs.
+//! They share a process and nothing else: they talk over loopback TLS with tokens, so that a test covers the deployed
+//! paths. On request the storages of each site have a process of their own. `weir grid up` and `weir challenge run` are
+//! built on it.
 //!
 //! Invariants:
 //! - Two RSEs never share a host, because clients tell storage elements apart by `scheme://host`.
@@ -11,7 +12,7 @@
 //! - One directory has one grid at a time; authority, keys, addresses and data in it outlive the process.
 //! - Data moves on a runtime of its own, so that control never stalls.
 //!
-//! Deliberately absent: what the services do, and any way to reach them but their doors.
+//! Deliberately absent: the work of the services, and any way to reach them but their doors.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,8 +1,8 @@
 //! One process per directory, and a way to find and stop it that cannot hit another one.
 //!
-//! The process that runs a grid holds an exclusive lock on `grid.lock` until it ends, however it ends, and keeps its pid
-//! inside. A pid alone may have been given to somebody else; a pid read from a file that is locked *after* its process
-//! was pinned by a pidfd has not.
+//! The process that runs a grid holds an exclusive lock on `grid.lock` until it ends, however it ends, and keeps its
+//! pid inside. A pid alone may have been reused; a pid read from a locked file *after* its process was pinned by a
+//! pidfd has not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -103,7 +103,7 @@ impl GridProcess {
         let Ok(descriptor) = pidfd_open(wanted, PidfdFlags::empty()) else {
             return Ok(None);
         };
-        // Only now: while somebody holds the lock, the pid in it is his.
+        // Only now: while the lock is held, the pid in the file is that of its holder.
         if is_held(&file).map_err(access)? && read_pid(&mut file) == Some(pid) {
             Ok(Some(Self { pid, descriptor, lock }))
         } else {

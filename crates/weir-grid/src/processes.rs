@@ -101,7 +101,7 @@ impl Processes {
         })
     }
 
-    /// Ends those that were started here, without grace: the grid does not come about.
+    /// Kills the processes started here: the start of the grid has failed.
     fn kill(&mut self) {
         for child in self.sites.iter_mut().filter_map(|process| process.child.as_mut()) {
             let _ended_before = child.kill();
@@ -147,7 +147,7 @@ fn pid_of(dir: &Path, site: &str) -> Option<u32> {
     found.ok().flatten().map(|process| process.pid())
 }
 
-/// What a process said last, for an error.
+/// The last line of a process's log, for an error.
 fn last_line(log: &Path) -> String {
     use std::io::{Read as _, Seek as _, SeekFrom};
     const MOST: i64 = 4096;
@@ -165,7 +165,7 @@ fn last_line(log: &Path) -> String {
     weir_auth::peer_text(line.unwrap_or(b"nothing"))
 }
 
-/// Stops every process of a site of the grid on this directory, whoever started it; gives the sites that had one.
+/// Stops every process of a site of the grid on this directory, whatever started it; returns the sites that had one.
 ///
 /// # Errors
 /// [`GridError::Access`] if one may not be signalled, [`GridError::SiteRuns`] if one does not end within 20 s.

@@ -1,4 +1,4 @@
-//! Which addresses the services of a grid may connect to for somebody else: those of its storages, and no others.
+//! The addresses that the services of a grid may connect to for users: those of its storages, and no others.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use weir_http::Network;
 use weir_model::{Grid, RedirectHost, RseKind};
 
-/// The addresses of a grid's storages: of embedded ones as given, of external ones and of their nodes that the grid file names those that
-/// their names have now. Any other server to which an external storage redirects is admitted or refused by its own address.
+/// The addresses of a grid's storages: of embedded ones as given; of external ones, and of their nodes in the grid
+/// file, those that their names resolve to now. Any other server to which an external storage redirects is accepted or
+/// refused by its own address.
 pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpAddr>) -> Vec<Network> {
     let mut addresses: BTreeSet<IpAddr> = embedded
         .into_iter()
@@ -33,7 +34,7 @@ pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpA
     addresses.into_iter().map(alone).chain(named).collect()
 }
 
-/// The hosts by which a storage is reached; none of an embedded one that other hosts do not reach.
+/// The hosts of a storage; none for an embedded one that other hosts cannot reach.
 fn hosts(kind: &RseKind) -> Vec<String> {
     match kind {
         RseKind::External {

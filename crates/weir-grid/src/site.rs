@@ -1,7 +1,7 @@
 //! The storages of one site of a grid, in a process of their own.
 //!
-//! The grid's process chooses every address and makes every key before it starts the processes of its sites. They read what is there, and
-//! write nothing that is not their own.
+//! The grid's process chooses every address and makes every key before it starts the processes of its sites. They read
+//! these, and write only their own files.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -31,10 +31,11 @@ impl fmt::Debug for SiteStorages {
 }
 
 impl SiteStorages {
-    /// Starts the storages of a site at the addresses that the grid on this directory has given them. Only one process at a time can.
+    /// Starts the storages of a site at the addresses that the grid on this directory has assigned. Only one process at
+    /// a time can.
     ///
     /// # Errors
-    /// [`GridError`]; whatever had been started is stopped again.
+    /// [`GridError`]; storages that had been started are stopped again.
     pub async fn start(grid: &Grid, dir: &Path, site: &SiteName, data_threads: usize) -> Result<Self, GridError> {
         let rses: Vec<&Rse> = embedded_at(grid, site).collect();
         if rses.is_empty() {

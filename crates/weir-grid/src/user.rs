@@ -1,4 +1,4 @@
-//! The grid's user with a certificate, for programs that know no tokens: who that is, and what the doors make of it.
+//! The grid's user with a certificate, for programs without token support: its identity and its rights at the doors.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const ACCOUNT: &str = "user";
 /// Where the user's files are, below the grid's directory.
 const FOLDER: &str = "user";
 
-/// What the user may do with storage: what the token of the token file may.
+/// The user's rights at storages: those of the token file.
 const RIGHTS: [StorageAction; 4] = [
     StorageAction::Read,
     StorageAction::Create,
@@ -30,7 +30,7 @@ fn name_of(grid: &Grid) -> String {
     format!("{} user", grid.name)
 }
 
-/// The user, and the files in which doors find whom to let in.
+/// The user, and the files in which doors find the accepted users.
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) description: UserDescription,
@@ -60,7 +60,7 @@ impl User {
         files::write_private(both, content.as_bytes()).map_err(access(both))?;
         let dn = &user.description.dn;
         fs::write(&user.gridmap, format!("\"{dn}\" {ACCOUNT}\n")).map_err(access(&user.gridmap))?;
-        // The grid's own authority alone: those of external endpoints vouch for servers.
+        // The grid's own authority alone: those of external endpoints certify servers.
         if !user.authorities.exists() {
             fs::create_dir(&user.authorities).map_err(access(&user.authorities))?;
         }
@@ -69,7 +69,7 @@ impl User {
         Ok(user)
     }
 
-    /// The user whom [`Self::make`] has made before.
+    /// The user that [`Self::make`] has made before.
     pub(crate) fn known(grid: &Grid, ground: &Ground) -> Self {
         let folder = ground.dir.join(FOLDER);
         Self {
@@ -94,7 +94,7 @@ impl User {
         }
     }
 
-    /// What a storage lets the user do.
+    /// The user's rights at a storage.
     pub(crate) fn rule(&self) -> Rule {
         Rule {
             dn: Some(self.description.dn.clone()),

@@ -1,4 +1,4 @@
-//! What an operator says about an issuer: one TOML file.
+//! The configuration of an issuer: one TOML file.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub struct IssuerConfig {
     /// Networks whose clients may read `/.well-known/weir/metrics`. Default: this host.
     #[serde(default = "weir_http::this_host")]
     pub metrics_allow: Vec<Network>,
-    /// Who may ask for tokens.
+    /// The clients that may request tokens.
     #[serde(default, rename = "client")]
     pub clients: Vec<Client>,
 }
@@ -99,8 +99,9 @@ pub struct Client {
     /// `sub` of its tokens. Default: its id.
     #[serde(default)]
     pub subject: Option<String>,
-    /// Whether it may exchange tokens that this issuer gave to others (RFC 8693), and refresh what it got so: for a service that goes on
-    /// in their name. It gets nothing that they do not have, and nothing beyond its own scopes and audiences. Default: no.
+    /// Whether it may exchange tokens that this issuer gave to others (RFC 8693), and refresh the results: for a
+    /// service that continues in their name. It gets no right that they do not have, and none beyond its own scopes and
+    /// audiences. Default: no.
     #[serde(default)]
     pub exchange: bool,
     /// `wlcg.groups` of tokens for which the scope `wlcg.groups` is asked.
@@ -157,7 +158,7 @@ impl IssuerConfig {
     /// The identity that `tls` names.
     ///
     /// # Errors
-    /// It names none, or one that cannot be used.
+    /// It names none, or an invalid one.
     pub fn identity(&self) -> Result<Identity, ConfigError> {
         let tls = self.tls.as_ref().ok_or_else(|| {
             invalid(
@@ -245,7 +246,7 @@ impl Configuration for IssuerConfig {
 }
 
 impl Client {
-    /// A client whose secret is known here, for programs that embed an issuer.
+    /// A client with a secret in memory, for programs that embed an issuer.
     pub fn with_secret(id: impl Into<String>, secret: &Secret, scopes: &[&str], audiences: &[&str]) -> Self {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Self {
@@ -422,7 +423,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_key() {
-        // A typing error that is taken silently makes an issuer that is not what was asked for.
+        // A silently ignored misspelling makes an issuer with other properties than intended.
         let check = |from: &str, to: &str, expected: &str| {
             let text = SMALL.replacen(from, to, 1);
             assert_ne!(text, SMALL, "{from}");

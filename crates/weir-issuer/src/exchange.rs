@@ -1,10 +1,12 @@
-//! Tokens that follow from others: what a client gets in somebody's name (RFC 8693, RFC 6749 section 6). Pure: no clock, no network.
+//! Token exchange and refresh: tokens in another user's name (RFC 8693, RFC 6749 section 6). Pure: no clock, no
+//! network.
 //!
-//! What comes is never more than what it follows from, and never more than the client itself may have. What is asked for beyond that
-//! is refused by name, not left out: a transfer would find out at the storage.
+//! A new token never has more rights than its predecessor, and never more than the client itself may have. Requested
+//! rights beyond that are refused by name, not left out: the transfer would fail at the storage.
 //!
-//! Only a token with the scope `offline_access` may be exchanged: without it, a token that leaks would be renewed for as long as
-//! somebody asks. What follows from one token, over however many exchanges, ends `refresh_lifetime` after that token was made.
+//! Only a token with the scope `offline_access` may be exchanged: otherwise a leaked token could be renewed for ever.
+//! The chain of tokens that follow from one, over any number of exchanges, ends `refresh_lifetime` after the first was
+//! made.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -16,7 +18,7 @@ use weir_auth::{ANY_AUDIENCE, Scope, Secret};
 use crate::grant::{Chain, Grant, KnownClient};
 use crate::request::{OFFLINE, Refusal, TokenRequest};
 
-/// What a token says that others may follow from.
+/// The claims of a token that others may follow from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Source {
     iss: String,
@@ -33,7 +35,7 @@ pub(crate) struct Source {
     aud: Audience,
     #[serde(rename = "wlcg.groups", default)]
     groups: Vec<String>,
-    /// To whom a refresh token was given. Access tokens have it too, and there it does not count.
+    /// The owner of a refresh token. Access tokens have this claim too, and there it does not count.
     #[serde(default)]
     client_id: String,
 }
@@ -46,7 +48,7 @@ enum Audience {
 }
 
 impl Source {
-    /// What a token says that one of these keys signed, and that lives.
+    /// The claims of an unexpired token that one of these keys signed.
     pub(crate) fn of_access(token: &Secret, keys: &KeySet, (issuer, now): (&str, u64)) -> Result<Self, Refusal> {
         // RFC 8693 section 2.2.2 has this code for every fault of the token that is shown.
         let wrong = |why: &str| Refusal::bad("invalid_request", format!("the subject token {why}"));
@@ -66,7 +68,8 @@ impl Source {
         Ok(source)
     }
 
-    /// When the first token of the chain was made; `lifetime` is that of refresh tokens, of which earlier versions wrote only the end.
+    /// The time when the first token of the chain was made; `lifetime` is that of refresh tokens, in which earlier
+    /// versions wrote only the end.
     fn origin(&self, lifetime: u64) -> u64 {
         let begin = self.auth_time.or(self.iat);
         begin.unwrap_or_else(|| self.exp.saturating_sub(lifetime))
@@ -86,8 +89,8 @@ impl Source {
         }
     }
 
-    /// What a client gets of this; what it does not ask for it gets as it is. `offline_access` is no right that is handed on:
-    /// a token that was exchanged is not exchanged again, unless the client may have such tokens and asks for one.
+    /// The grant for a client; claims that it does not request stay as they are. `offline_access` is not passed on: an
+    /// exchanged token is not exchanged again, unless the client may have such tokens and requests one.
     pub(crate) fn narrowed(
         &self,
         client: &KnownClient,
@@ -169,7 +172,7 @@ impl std::fmt::Debug for Refresher {
     }
 }
 
-/// Not the type of an access token: no service takes it for one, not even one that would know the key.
+/// Not the type of an access token: no service accepts it as one, not even one that knows the key.
 const HEADER: &str = r#"{"alg":"HS256","typ":"refresh+jwt"}"#;
 
 impl Refresher {
@@ -193,7 +196,7 @@ impl Refresher {
         self.lifetime
     }
 
-    /// A refresh token for what was granted, until its chain ends.
+    /// A refresh token for a grant, until its chain ends.
     pub(crate) fn issue(&self, issuer: &str, client: &KnownClient, grant: &Grant, now: u64) -> Secret {
         let source = Source {
             iss: issuer.to_owned(),
@@ -216,7 +219,7 @@ impl Refresher {
         Secret::new(token)
     }
 
-    /// What the refresh token of this client was given for.
+    /// The grant of this client's refresh token.
     pub(crate) fn read(
         &self,
         token: &Secret,
@@ -290,7 +293,7 @@ mod tests {
 
     #[test]
     fn nothing_is_granted_beyond_what_is_shown() {
-        // A transfer service could do what its users may not.
+        // A transfer service could do more than its users.
         let service = client("fts", &["storage.read:/", "storage.modify:/vo", "wlcg.groups"], &["*"]);
         let shown = source(
             "storage.read:/a storage.modify:/vo/b storage.modify:/x wlcg.groups",
@@ -347,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_refresh_token_serves_its_client_alone_and_for_its_time() {
-        // Whoever finds one in a log would have all of a user's rights.
+        // A finder of one in a log would have all rights of its user.
         let (ours, other) = (
             client("fts", &["storage.read:/"], &["*"]),
             client("other", &["storage.read:/"], &["*"]),
@@ -406,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_exchanges_ends_when_its_first_token_is_as_old_as_a_refresh_token_may_be() {
-        // Whoever found a token of a minute could have it renewed for ever.
+        // A finder of a token of a minute could have it renewed for ever.
         let refresher = Refresher::new(b"key", Duration::from_secs(1000));
         let chained = client("fts", &["storage.read:/", OFFLINE], &["*"]);
         let again = TokenRequest {

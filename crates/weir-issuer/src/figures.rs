@@ -25,7 +25,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// This client, of those that are configured, was given a token.
+    /// Counts a token issued to this configured client.
     pub(crate) fn issued(&self, client: &str, basis: &Basis) {
         let grant = match basis {
             Basis::Client => 0,

@@ -1,5 +1,4 @@
-//! What the reader of token requests must survive, and hold to, for any input. Built for tests and for the targets of
-//! `fuzz/` only.
+//! Invariants of the reader of token requests, for any input. Built for tests and for the targets of `fuzz/` only.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 

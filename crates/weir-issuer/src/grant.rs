@@ -1,4 +1,4 @@
-//! What a client gets of what it asks for. Pure: no clock, no key, no network.
+//! The grant for a client's request. Pure: no clock, no key, no network.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -62,9 +62,9 @@ pub(crate) struct Grant {
     pub(crate) audiences: Vec<String>,
     /// Empty unless the scope `wlcg.groups` is granted.
     pub(crate) groups: Vec<String>,
-    /// In whose name.
+    /// The subject.
     pub(crate) subject: String,
-    /// The chain of exchanges that it continues; none for what a client gets in its own name.
+    /// The chain of exchanges that it continues; `None` for a token in the client's own name.
     pub(crate) chain: Option<Chain>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn authenticate<'c>(
     found.ok_or_else(Refusal::client)
 }
 
-/// Narrows what is asked for to what the client may have.
+/// Narrows a request to the client's rights.
 pub(crate) fn grant(client: &KnownClient, request: &TokenRequest) -> Result<Grant, Refusal> {
     let may = || client.scopes.iter().map(Scope::to_string).collect::<Vec<_>>().join(" ");
     if request.scopes.is_empty() {
@@ -142,7 +142,7 @@ pub(crate) fn grant(client: &KnownClient, request: &TokenRequest) -> Result<Gran
     })
 }
 
-/// Each scope asked for that an allowed one covers; in place of one that is too wide, the allowed ones that it covers.
+/// Each requested scope that an allowed one covers; in place of one that is too wide, the allowed ones that it covers.
 fn narrow(asked: &[Scope], allowed: &[Scope]) -> Vec<Scope> {
     let mut granted: Vec<Scope> = Vec::new();
     let mut add = |scope: &Scope| {
@@ -160,7 +160,7 @@ fn narrow(asked: &[Scope], allowed: &[Scope]) -> Vec<Scope> {
     granted
 }
 
-/// The claims of a token, WLCG profile 1.0: what issuers of the field write and every service takes.
+/// The claims of a token, WLCG profile 1.0: the version that issuers of the field write and every service accepts.
 #[derive(Debug, Serialize)]
 pub(crate) struct Claims<'a> {
     #[serde(rename = "wlcg.ver")]
@@ -188,7 +188,7 @@ enum OneOrMany<'a> {
     Many(&'a [String]),
 }
 
-/// How far before its making a token is valid, for services whose clocks are late and that grant no leeway.
+/// Seconds before its making from which a token is valid, for services whose clocks are late and that grant no leeway.
 const NOT_BEFORE: u64 = 60;
 
 impl<'a> Claims<'a> {

@@ -1,9 +1,10 @@
-//! The signing keys: one that signs, one that is published before it does, and those whose tokens still live.
+//! The signing keys: the current one, the next one, which is published in advance, and former ones whose tokens still
+//! live.
 //!
-//! The ring is one file, written whole (mode 0600, renamed into place) before anything of it is used, so that a crash at any
-//! point leaves a ring whose keys services already know. A key is published for a whole period before it signs: a service
-//! that refreshes its keys now and then never meets an unknown one. After its period it stays published for as long as a
-//! token that it signed may live.
+//! The ring is one file, written whole (mode 0600, renamed into place) before anything of it is used, so that a crash
+//! at any point leaves a ring whose keys services already know. A key is published for a whole period before it signs:
+//! a service that refreshes its keys now and then never meets an unknown one. After its period it stays published for
+//! as long as a token that it signed may live.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,7 +39,7 @@ pub enum KeyError {
     /// Another issuer uses the directory.
     #[error("{0} is in use by another issuer")]
     InUse(PathBuf),
-    /// The file is not what an issuer wrote.
+    /// The file was not written by an issuer.
     #[error("{0} does not hold signing keys")]
     Content(PathBuf),
     /// No key could be made.
@@ -90,12 +91,12 @@ impl Ring {
         now >= self.signs_since.saturating_add(rotation.as_secs())
     }
 
-    /// Whether the next key's turn has come, or that of an old one to go.
+    /// Whether the next key is due, or a former one to be removed.
     pub(crate) fn changes(&self, now: u64, rotation: Duration) -> bool {
         self.is_due(now, rotation) || self.previous.iter().any(|(_, until)| *until <= now)
     }
 
-    /// The ring in which the next key signs, and the one that did is published while its tokens live.
+    /// The ring after a rotation: the next key signs, and the former one is published while its tokens live.
     fn turned(self, now: u64, lifetime: Duration) -> Result<Self, KeyError> {
         let mut previous = self.previous;
         previous.push((self.current, now + (lifetime + LEEWAY).as_secs()));
@@ -126,7 +127,7 @@ struct StoredPrevious {
     published_until: u64,
 }
 
-/// What `schema` says.
+/// The value of `schema`.
 const SCHEMA: &str = "weir-signing-keys/1";
 
 /// A key directory, held by this process.
@@ -188,8 +189,8 @@ impl KeyStore {
         Ok(ring)
     }
 
-    /// Turns the ring if it is time, or if `force` says so, and drops keys whose tokens are all dead; none if nothing
-    /// changes. What is returned is on disk.
+    /// Rotates the ring if it is due, or if `force` is set, and drops keys whose tokens have all expired; `None` if
+    /// nothing changes. The returned ring is on disk.
     pub(crate) fn advance(&self, ring: &Ring, now: u64, times: Times, force: bool) -> Result<Option<Ring>, KeyError> {
         if !force && !ring.changes(now, times.rotation) {
             return Ok(None);

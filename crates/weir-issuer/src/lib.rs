@@ -1,21 +1,21 @@
-//! An issuer of WLCG tokens: discovery, key set and client credentials, and nothing that has to be kept secret but its keys.
+//! An issuer of WLCG tokens: discovery, key set and client credentials. Its only secrets are its keys.
 //!
-//! It sits beside the doors: services fetch its public keys (through `weir-auth`'s verifier), programs fetch tokens. Access
-//! tokens are signed (ES256), handed out and forgotten: none is stored or logged, only its `jti`.
+//! It sits beside the doors: services fetch its public keys (through `weir-auth`'s verifier), programs fetch tokens.
+//! Access tokens are signed (ES256), handed out and forgotten: none is stored or logged, only its `jti`.
 //!
 //! | endpoint | gives |
 //! |---|---|
 //! | `/.well-known/openid-configuration`, `/.well-known/oauth-authorization-server` | discovery |
-//! | `/jwks` | public keys: the one that signs, the next, and those whose tokens still live |
+//! | `/jwks` | public keys: the current one, the next, and former ones whose tokens still live |
 //! | `/token` | a token for a client with its secret: RFC 6749 section 4.4; if it may, RFC 8693 and RFC 6749 section 6 |
-//! | `/.well-known/weir/health` | whether tokens can be had |
-//! | `/.well-known/weir/ready` | the same, and whether clients believe the certificate |
+//! | `/.well-known/weir/health` | whether it can issue tokens |
+//! | `/.well-known/weir/ready` | the same, and whether its certificate is valid |
 //! | `/.well-known/weir/metrics` | counters |
 //!
-//! Invariants: a token never says more than its client's configuration allows, nor more than the token it follows from; a key signs only after it has been on disk
-//! and published; a secret is compared in constant time. Deliberately absent: users, sessions, lists of tokens (a refresh token
-//! speaks for itself, and is void without the client's secret), and who may
-//! write what where, which is for services to decide.
+//! Invariants: a token never has more rights than its client's configuration allows, nor more than its predecessor; a
+//! key signs only after it has been on disk and published; a secret is compared in constant time. Deliberately absent:
+//! users, sessions, lists of tokens (a refresh token contains its grant, and is void without the client's secret), and
+//! access rules, which are for services to decide.
 //!
 //! ```no_run
 //! # async fn example(identity: weir_http::Identity) -> Result<(), Box<dyn std::error::Error>> {

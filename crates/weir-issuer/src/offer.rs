@@ -1,4 +1,4 @@
-//! What an issuer gives whom, as its configuration has it; exchanged as a whole when that is read again.
+//! The clients and grants of an issuer's configuration; exchanged as a whole when it is reloaded.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -22,7 +22,7 @@ pub(crate) struct Offer {
     /// One for each client, in their order.
     allowances: Vec<Arc<Mutex<Allowance>>>,
     pub(crate) refresher: Refresher,
-    /// The longest that a token lives of those that may be out: a configuration of before may have given more.
+    /// The longest life of a token that may be out: an earlier configuration may have granted more.
     longest: Duration,
 }
 

@@ -1,6 +1,6 @@
-//! A request for a token: who asks, and for what (RFC 6749 sections 2.3.1, 3.2 and 4.4, RFC 8707 for the audience).
+//! A request for a token: client and wanted rights (RFC 6749 sections 2.3.1, 3.2 and 4.4, RFC 8707 for the audience).
 //!
-//! The parsers take what comes off the wire and never panic.
+//! The parsers take data off the wire and never panic.
 
 use base64::Engine as _;
 use http::{HeaderMap, StatusCode, header};
@@ -42,7 +42,7 @@ impl Refusal {
     }
 }
 
-/// Who says that it is asking.
+/// A client's claimed identity and secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// `client_id`.
@@ -51,14 +51,14 @@ pub struct Credentials {
     pub secrets: Vec<Secret>,
 }
 
-/// What a token is to follow from.
+/// The basis of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
     /// The client's own rights: RFC 6749 section 4.4.
     Client,
-    /// A token that somebody else got: RFC 8693.
+    /// A token of another user: RFC 8693.
     Exchange {
-        /// That token.
+        /// The token.
         subject: Secret,
         /// Whether a refresh token is asked for as well.
         refresh: bool,
@@ -67,22 +67,22 @@ pub enum Basis {
     Refresh(Secret),
 }
 
-/// What is asked for.
+/// The content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// What it is to follow from.
+    /// The basis of the token.
     pub basis: Basis,
-    /// Who asks: one, in each way that the header can be read. Never empty.
+    /// The client, in each way that the header can be read. Never empty.
     pub credentials: Vec<Credentials>,
     /// In their order, none twice; may be empty.
     pub scopes: Vec<Scope>,
     /// Empty: the client's default.
     pub audiences: Vec<String>,
-    /// Whether what follows from another token is to be renewed too: `offline_access` is no right of such a token by itself.
+    /// Whether the resulting token is to be renewable: `offline_access` is no right of an exchanged token by itself.
     pub offline: bool,
 }
 
-/// Reads a request's headers and body. Never panics, whatever they hold.
+/// Parses a request's headers and body. Never panics, whatever their content.
 ///
 /// # Errors
 /// [`Refusal`], to be sent as it is.
@@ -224,7 +224,7 @@ fn credentials(headers: &HeaderMap, form: &Form) -> Result<Vec<Credentials>, Ref
     match (values.next(), values.next(), secret) {
         (Some(value), None, None) => {
             let all = value.to_str().ok().and_then(basic).ok_or_else(Refusal::client)?;
-            // RFC 6749 section 3.2.1 lets the form repeat who is asking.
+            // RFC 6749 section 3.2.1 lets the form repeat the client's id.
             match id {
                 Some(id) if all.iter().all(|credentials| credentials.id != id) => Err(Refusal::client()),
                 _ => Ok(all),
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn every_way_to_name_an_audience_is_read_once() {
-        // A token would be for another service than the one that was named.
+        // A token would be for another service than the requested one.
         let body = "grant_type=client_credentials&audience=https://a+https://b&audience=https://b&resource=https://c";
         let request = read(&headers(Some(&basic_header("a:b"))), body.as_bytes()).unwrap();
         assert_eq!(request.audiences, ["https://a", "https://b", "https://c"]);

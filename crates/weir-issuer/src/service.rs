@@ -107,7 +107,8 @@ impl Renew for Shared {
     }
 }
 
-/// The files of a configuration that others renew. An issuer whose identity was given by the program that embeds it has none.
+/// The configured files that other programs renew. An issuer whose identity was given by the program that embeds it has
+/// none.
 fn files(config: &IssuerConfig) -> Vec<(Part, Vec<PathBuf>)> {
     vec![(Part::Certificate, config.tls.iter().flat_map(TlsFiles::files).collect())]
 }
@@ -203,10 +204,10 @@ impl Running {
         self.shared.advance(true)
     }
 
-    /// Takes another configuration while it serves: requests in hand go on as they began. The secrets of clients and the certificate are
-    /// read again, too.
+    /// Applies another configuration while it serves: requests in hand go on as they began. The secrets of clients and
+    /// the certificate are read again, too.
     ///
-    /// Gives what of it needs a restart, a sentence for each key; that stays as it was.
+    /// Returns a sentence for each key that needs a restart; these keep their values.
     ///
     /// # Errors
     /// It cannot be served; then nothing has changed.
@@ -264,7 +265,7 @@ impl Shared {
         rest.find('/').map_or("", |slash| rest[slash..].trim_end_matches('/'))
     }
 
-    /// Turns the keys if it is time, or `force` says so. What is published is on disk.
+    /// Rotates the keys if that is due, or `force` is set. Published keys are on disk.
     fn advance(&self, force: bool) -> Result<(), KeyError> {
         let times = self.offer.get().times();
         let mut published = self.ring.write().unwrap_or_else(PoisonError::into_inner);
@@ -533,7 +534,7 @@ fn refuse(refusal: &Refusal) -> Response {
     response
 }
 
-/// JSON that nobody may keep.
+/// JSON that must not be cached.
 fn reply(status: StatusCode, json: String) -> Response {
     with_cache(status, json, "no-store")
 }

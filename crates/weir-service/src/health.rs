@@ -1,4 +1,4 @@
-//! Whether a service can do its work, as those are told who ask at `/.well-known/weir/ready`.
+//! The readiness of a service, as reported at `/.well-known/weir/ready`.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,15 +10,15 @@ use weir_auth::Verifier;
 /// How long before its end a certificate is worth a warning.
 const SOON: Duration = Duration::from_secs(7 * 86_400);
 
-/// What issuers may take where the keys of none are known: less than those allow who ask whether it is ready.
+/// Timeout for issuer keys in a readiness probe, shorter than usual probe timeouts.
 const KEYS: Duration = Duration::from_millis(500);
 
-/// What was found.
+/// The result of a readiness check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// What keeps the service from its work.
+    /// Problems that keep the service from working.
     pub troubles: Vec<String>,
-    /// What keeps some from theirs, or soon will.
+    /// Problems that affect some clients, or soon will.
     pub warnings: Vec<String>,
 }
 
@@ -36,8 +36,8 @@ impl Readiness {
         }
     }
 
-    /// Puts down whose keys are not known of the issuers whose tokens are taken, so many, which were [asked](ask_issuers). One that is
-    /// away is a trouble of its users; without any, nobody with a token is let in.
+    /// Adds the issuers whose keys are missing, of so many accepted ones, after they were [queried](ask_issuers). One
+    /// absent issuer is a trouble of its users; without any, no caller with a token is accepted.
     pub async fn issuers(
         &mut self,
         verifier: &Verifier,
@@ -56,7 +56,7 @@ impl Readiness {
         list.extend(texts.map(|url| format!("the keys of issuer {url} are not known")));
     }
 
-    /// 200 if requests are worth sending, else 503. `reasons`: whoever asks may know why.
+    /// 200 if the service can serve requests, else 503. `reasons`: whether the caller may read them.
     pub fn answer(&self, reasons: bool) -> (StatusCode, Value) {
         let (status, word) = if self.troubles.is_empty() {
             (StatusCode::OK, "ok")
@@ -72,20 +72,20 @@ impl Readiness {
     }
 }
 
-/// Asks the issuers whose keys are not known, unless that failed a moment ago; none if all are.
+/// Queries the issuers with missing keys, unless that failed a moment ago; `None` if no keys are missing.
 pub fn ask_issuers(verifier: &Verifier, now: SystemTime) -> Option<JoinHandle<()>> {
     if verifier.without_keys(now).is_empty() {
         return None;
     }
     let verifier = verifier.clone();
-    // It goes on when nobody waits for it any more.
+    // It continues even if its caller leaves.
     Some(tokio::spawn(async move {
         let _said_in_the_log = verifier.warm(now).await;
     }))
 }
 
-/// The issuers whose keys are not known. Where there are none of any, those that were asked have a moment: nobody has heard of a
-/// service yet that has just started.
+/// The issuers with missing keys. If no keys are known at all, queried issuers have a moment to answer: a service that
+/// has just started has no keys yet.
 async fn issuers_away(
     verifier: &Verifier,
     issuers: usize,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_certificate_warns_before_it_ends() {
-        // A balancer would send requests to a service that no client believes, and nobody would have been warned.
+        // A load balancer would send requests to a service whose certificate no client accepts, without a warning.
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let check = |end: Option<i64>, troubles: usize, warnings: &[&str], status: u16| {
             let mut found = Readiness::default();

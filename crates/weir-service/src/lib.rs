@@ -1,14 +1,15 @@
-//! What every service needs beside its work.
+//! Shared parts of services.
 //!
 //! - [`config`]: one TOML file, read once; every problem is named with file, line, key and remedy.
-//! - [`health`]: whether requests are worth sending to it.
+//! - [`health`]: readiness for requests.
 //! - [`metrics`]: a page of figures for Prometheus.
-//! - [`notify`]: tells the service manager, systemd, how far it is.
-//! - [`reload`]: what is read again while it serves: the configuration, and files that have changed.
+//! - [`notify`]: start-up and shutdown reports to the service manager, systemd.
+//! - [`reload`]: reloading of the configuration, and of changed files, while the service runs.
 //! - [`tasks`]: work in the background, and its end.
 //! - [`time`]: the clock of a service, which never steps.
-//! - [`check`]: checks of the files, certificates, addresses and other services that a service needs, each with its remedy.
-//! - [`tls`]: the certificate of a service, and the authorities that it trusts, as a file says them.
+//! - [`check`]: checks of the files, certificates, addresses and other services that a service needs, each with its
+//!   remedy.
+//! - [`tls`]: the configured certificate of a service, and the authorities that it trusts.
 //!
 //! Deliberately absent: the work of any service, and the keys of its configuration.
 

@@ -1,5 +1,5 @@
-//! Tells the service manager how far the service is, by the protocol of `sd_notify(3)`: for systemd units of `Type=notify`. Without
-//! `NOTIFY_SOCKET` in the environment nobody is told.
+//! Reports to the service manager by the protocol of `sd_notify(3)`: for systemd units of `Type=notify`. Without
+//! `NOTIFY_SOCKET` in the environment it reports nothing.
 
 use sd_notify::NotifyState;
 

@@ -7,8 +7,8 @@ use tokio_util::{
 
 /// Tasks of one service.
 ///
-/// A service ends in this order: the server takes no new connections and answers what is open; its tasks end, here; then what they
-/// wrote to is closed.
+/// A service ends in this order: the server takes no new connections and answers open requests; its tasks end, here;
+/// then the stores that they wrote to are closed.
 #[derive(Debug)]
 pub struct Tasks {
     stop: CancellationToken,

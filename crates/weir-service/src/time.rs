@@ -8,13 +8,14 @@ use std::{
 /// Milliseconds since the Unix epoch, UTC: how the store keeps times.
 pub type Millis = i64;
 
-/// Of what passes, this part at most is added or left out until the wall clock is met again.
+/// Largest fraction of elapsed time that is added or left out until the clock agrees with the wall clock again.
 const PACE: u64 = 10;
 
-/// What a service takes for the time: never steps, whatever is done to the wall clock, and goes after it by six minutes in an hour.
+/// The clock of a service: it never steps, whatever happens to the wall clock, and follows it by six minutes in an
+/// hour.
 ///
-/// An hour that the wall clock jumps is an hour in which nobody waited, copied or let a token grow old. It begins as the wall
-/// clock does: a restart believes it at once.
+/// An hour that the wall clock jumps is an hour in which no request waited, no file was copied and no token aged. The
+/// clock begins at the wall clock: a restart accepts it at once.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     nanos: u64,
@@ -63,7 +64,7 @@ impl Told {
         }
     }
 
-    /// For what expires: this clock, or the wall clock if it is ahead, and has been for a while.
+    /// The time for expiries: this clock, or the wall clock if it is ahead, and has been for a while.
     fn latest(self) -> u64 {
         match self.stepped {
             None => self.nanos.max(self.wall),
@@ -100,14 +101,16 @@ pub fn nanos() -> u64 {
     tell().nanos
 }
 
-/// The time for what expires: tokens, proxies, certificates. A machine that was suspended, or began with an old clock, would take expired
-/// ones for as long as [`now()`] goes after the wall clock; so where that is ahead, and has gone evenly for five minutes, it is believed
-/// here. Where it is behind it is not: nothing expired comes to life when a clock is set back.
+/// The time for expiries of tokens, proxies and certificates.
+///
+/// On a machine that was suspended, or began with an old clock, [`now()`] would accept expired ones while it follows
+/// the wall clock. So where the wall clock is ahead, and has run evenly for five minutes, it counts here. Where it is
+/// behind it does not: setting a clock back revives nothing expired.
 pub fn latest() -> Millis {
     (tell().latest() / 1_000_000) as Millis
 }
 
-/// The same, to be compared with what certificates and tokens say.
+/// As [`latest()`], to be compared with times in certificates and tokens.
 pub fn system() -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(tell().latest())
 }
@@ -159,7 +162,7 @@ mod tests {
         })
     }
 
-    /// A step would fail what runs, empty the queue, or let a retry wait for ever.
+    /// A step would fail running transfers, empty the queue, or let a retry wait for ever.
     #[test]
     fn a_step_is_followed_slowly_and_to_its_end() {
         let hour = HOUR.cast_signed();
@@ -171,7 +174,7 @@ mod tests {
         assert!(met(hour) && met(-hour) && met(0) && !met(2 * hour));
     }
 
-    /// How far what expires is judged by a later time than the true one, so many seconds after a step of the wall clock.
+    /// The error of the time for expiries, so many seconds after a step of the wall clock.
     fn judged(step: i64, seconds: u64) -> i64 {
         let begin = Instant::now();
         let look = |told, second: u64, step| {

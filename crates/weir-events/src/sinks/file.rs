@@ -1,5 +1,5 @@
-//! A file of JSON lines: `{"type":"complete","vo":"atlas","data":{…}}`. Whoever rotates it may rename it: it is opened anew for each
-//! batch.
+//! A file of JSON lines: `{"type":"complete","vo":"atlas","data":{…}}`. A log rotation may rename it: it is reopened
+//! for each batch.
 
 use std::{io, path::PathBuf};
 
@@ -38,7 +38,7 @@ pub(super) fn append(path: &std::path::Path, lines: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Messages with what they are, each followed by `end`.
+/// Messages in their envelopes, each followed by `end`.
 pub(super) fn envelopes(batch: &[Message<'_>], end: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(batch.iter().map(|message| message.json.len() + 64).sum());
     for message in batch {

@@ -30,7 +30,7 @@ use refused::Refused;
 /// Pauses between two tries of a sink that is down: this, doubled up to the other.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// A refusal that may pass is believed when it was heard so often of what one read brought.
+/// Number of temporary refusals of one batch after which the sink counts as refusing it.
 const REFUSALS_MAX: u32 = 5;
 
 /// A sink that cannot be used at all.
@@ -80,7 +80,7 @@ pub(crate) fn secret(path: &std::path::Path) -> Result<String, SinkError> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// What runs.
+/// The running sinks.
 pub struct Sinks {
     /// The segment that each sink needs next.
     needs: Vec<Arc<AtomicU64>>,
@@ -167,7 +167,7 @@ pub fn start(
     Ok(shared)
 }
 
-/// Brings a sink what the spool holds.
+/// Reads the spool for a sink.
 struct Reader {
     name: String,
     kinds: Vec<MessageKind>,
@@ -311,6 +311,6 @@ impl Reader {
     }
 }
 
-/// Messages handed over at once: what is told twice after a crash is at most this, and what a segment of them weighs is far below a
+/// Messages handed over at once: at most this number is repeated after a crash, and a segment of them is far below a
 /// megabyte.
 const BATCH: usize = 200;

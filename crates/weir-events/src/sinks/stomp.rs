@@ -124,7 +124,7 @@ impl Stomp {
     }
 }
 
-/// Whether a broker's error may be about what was sent: not about who we are, and not of the network.
+/// Whether a broker's error may concern the message sent: not our login, and not the network.
 fn is_about_messages(error: &io::Error) -> bool {
     let text = error.to_string().to_ascii_lowercase();
     let ours = ["auth", "permi", "denied", "login", "credential", "access"];

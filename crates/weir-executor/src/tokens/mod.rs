@@ -1,7 +1,7 @@
 //! Tokens that are renewed just before use.
 //!
 //! A submitted token is used as it is while it lives, whatever the issuer says: a long life is never shortened here.
-//! One that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service
+//! A token that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service
 //! and its job does not say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh
 //! token, later by that.
 //!

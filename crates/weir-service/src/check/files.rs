@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Outcome;
 
-/// A file with a key or a password, which nobody else may read.
+/// A file with a key or a password, which only its owner may read.
 pub fn secret(path: &Path) -> Outcome {
     let shown = path.display();
     if let Err(error) = fs::File::open(path) {
@@ -89,8 +89,8 @@ pub fn mounted(path: &Path) -> io::Result<bool> {
     Ok(points.any(|point| Path::new(&unescaped(point)) == path))
 }
 
-/// Whether the disk of a directory is mounted, and the directory there or to be made: one that is missing is the sign of a disk that is not
-/// mounted.
+/// Checks that the disk of a directory is mounted, and that the directory exists or is to be made: a missing one is the
+/// sign of a disk that is not mounted.
 ///
 /// # Errors
 /// `NotFound`, with the missing mount or directory and its remedy; or those of the file system.
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn modes_and_missing_files_are_told() {
-        // Wrong: a key that everybody reads passes, or a missing file has no name.
+        // Wrong: a world-readable key passes, or a missing file has no name.
         let place = tempfile::tempdir().unwrap();
         let key = place.path().join("key");
         let Outcome::Failed { cause, .. } = secret(&key) else {

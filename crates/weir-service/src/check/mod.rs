@@ -1,5 +1,5 @@
-//! Checks of what a service needs beside its configuration: files, certificates, addresses, other services. Each is tried and ends in an
-//! [`Outcome`] with its remedy; nothing is made or changed.
+//! Checks of a service's needs beside its configuration: files, certificates, addresses, other services. Each ends in
+//! an [`Outcome`] with its remedy; nothing is made or changed.
 
 mod files;
 mod identity;
@@ -85,7 +85,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// One that took no time worth telling.
+    /// A check without a reported duration.
     pub fn new(name: impl Into<Cow<'static, str>>, outcome: Outcome) -> Self {
         Self {
             name: name.into(),
@@ -163,9 +163,9 @@ pub struct Surroundings<'c> {
     pub url: Option<&'c str>,
     /// Its certificate and key.
     pub tls: Option<&'c TlsFiles>,
-    /// Whom it trusts when it connects; none if it connects to nobody.
+    /// The authorities that it trusts when it connects; `None` if it never connects.
     pub trust: Option<&'c Trust>,
-    /// Whose tokens it takes.
+    /// The issuers of accepted tokens.
     pub issuers: Vec<&'c str>,
 }
 

@@ -29,7 +29,7 @@ pub trait Configuration: DeserializeOwned {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}; {remedy}")]
 pub struct Invalid {
-    /// Which: `area[0].name`.
+    /// The key: `area[0].name`.
     pub key: String,
     /// The violated rule.
     pub problem: String,
@@ -73,7 +73,7 @@ impl From<Invalid> for ConfigError {
 /// Reads and checks a file.
 ///
 /// # Errors
-/// [`ConfigError::File`] with every problem: of keys and values that cannot be read, or else of what they say together.
+/// [`ConfigError::File`] with every problem: unreadable keys and values, or else contradictions between them.
 pub fn load<C: Configuration>(path: &Path) -> Result<C, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         ConfigError::File(vec![Problem {
@@ -150,7 +150,8 @@ impl ConfigError {
     }
 }
 
-/// A sentence for each key at the top of a file whose value in `new` is another than in `taken`, which is what of `new` is in force now.
+/// A sentence for each top-level key whose value in `new` differs from the one in `taken`, the configuration now in
+/// force.
 pub fn waiting<C: Serialize>(taken: &C, new: &C) -> Vec<String> {
     let table = |config: &C| match serde_json::to_value(config) {
         Ok(serde_json::Value::Object(table)) => table,

@@ -72,7 +72,7 @@ fn blanked(text: &str, range: Range<usize>) -> Option<String> {
 }
 
 fn problem(path: &Path, text: &str, message: &str, span: Option<Range<usize>>, place: Option<&Place>) -> Problem {
-    // The quantities say themselves what to do: `size "1" has no unit; add a unit`.
+    // The quantities name their own remedy: `size "1" has no unit; add a unit`.
     let message = message.lines().next().unwrap_or("is not TOML");
     let (message, own_remedy) = message
         .split_once("; ")

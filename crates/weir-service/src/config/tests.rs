@@ -63,7 +63,7 @@ fn told(text: &str) -> Vec<String> {
 
 #[test]
 fn wrong_files_are_told_by_line_key_and_remedy() {
-    // An operator would search a long file for what one line tells.
+    // An operator would search a long file for one wrong line.
     for (text, expected) in [
         (
             "liste = \"127.0.0.1:9\"\nlisten = \"127.0.0.1:9\"\n",

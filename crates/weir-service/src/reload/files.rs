@@ -10,7 +10,7 @@ use std::{
 /// Directories in directories that are looked into: `vomsdir` has one for each VO.
 const LEVELS: usize = 1;
 
-/// What tells that a file has changed. Not only its time: `cp -p` and `mv` keep that.
+/// Values that change with a file. Not only its time: `cp -p` and `mv` keep that.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Stamp {
     path: PathBuf,
@@ -21,18 +21,18 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// Files, and those in directories, as they were at one time. One that cannot be looked at is not among them.
+/// The state of files, and of those in directories, at one time. Unreadable ones are left out.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Seen(Vec<Stamp>);
 
 impl Seen {
-    /// Looks at files, and at the files of directories. A link counts as what it leads to.
+    /// Reads the state of files, and of the files in directories. A link counts as its target.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut stamps = Vec::new();
         for path in paths {
             match fs::metadata(path) {
                 Ok(metadata) if metadata.is_dir() => {
-                    // What can be listed of it counts.
+                    // Only its readable entries count.
                     let _ = in_directory(path, LEVELS, &mut stamps);
                 }
                 Ok(metadata) => stamps.push(Stamp::new(path.to_owned(), &metadata)),

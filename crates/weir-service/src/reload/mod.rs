@@ -1,5 +1,5 @@
-//! What a service reads again while it serves: its configuration when it is told to, and files that other programs renew once they have
-//! changed. What cannot be read leaves in force what was read before, and is counted and logged.
+//! Reloading while a service runs: its configuration on request, and files that other programs renew once they have
+//! changed. An unreadable file keeps its former content in force, and is counted and logged.
 
 mod files;
 
@@ -24,16 +24,16 @@ use crate::metrics::{
 /// costs a millisecond.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// What is read again.
+/// A part that is reloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The configuration, because somebody asked for it.
+    /// The configuration, on request.
     Configuration,
     /// Certificate and key of the service, because they have changed.
     Certificate,
     /// The authorities of other servers and their revocation lists, alike.
     Trust,
-    /// What `[x509]` names, alike.
+    /// The files of `[x509]`.
     Clients,
 }
 
@@ -52,22 +52,22 @@ impl Part {
 /// The files of each part, as they were looked at.
 pub type Files = BTreeMap<Part, Seen>;
 
-/// A service whose files are watched.
+/// A service with watched files.
 pub trait Renew: Send + Sync + 'static {
-    /// What has been read again so far.
+    /// Counters of reloads.
     fn reloads(&self) -> &Reloads;
 
     /// Files and directories of each part that are in use now.
     fn files(&self) -> Vec<(Part, Vec<PathBuf>)>;
 
-    /// Reads the files of a part again. Not all or nothing beyond that part. It may wait for disks.
+    /// Reads the files of a part again. Parts are independent of each other. It may wait for disks.
     ///
     /// # Errors
-    /// They cannot be used; then what was read before stays in force.
+    /// They cannot be used; then the former content stays in force.
     fn take(&self, part: Part) -> Result<(), String>;
 }
 
-/// Counts what was read again. Cheap to clone: clones share their counts.
+/// Counters of reloads. Clones share their counts.
 #[derive(Debug, Clone, Default)]
 pub struct Reloads(Arc<Counts>);
 
@@ -118,7 +118,7 @@ impl Reloads {
         (seconds != 0).then(|| UNIX_EPOCH + Duration::from_secs(seconds))
     }
 
-    /// Waits until nobody else reads anything again, and keeps others from it. [`look`] does so by itself.
+    /// Waits for a running reload, and keeps others from starting. [`look`] does so by itself.
     pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.0.turn.lock().await
     }
@@ -161,7 +161,7 @@ fn take_changed(service: &impl Renew) {
     let reloads = service.reloads();
     let _turn = reloads.0.turn.blocking_lock();
     let now = look_at(service.files());
-    // Also where it cannot be taken: what stays as it is need not be tried, and told, each minute.
+    // Also after a failure: an unchanged file need not be tried, and reported, each minute.
     let before = std::mem::replace(&mut *lock(&reloads.0.seen), now.clone());
     for (part, _) in now.iter().filter(|(part, seen)| before.get(part) != Some(seen)) {
         let taken = service.take(*part);
@@ -169,7 +169,7 @@ fn take_changed(service: &impl Renew) {
     }
 }
 
-/// Looks at the files each minute, for as long as somebody else holds the service.
+/// Checks the files each minute, for as long as another owner holds the service.
 pub async fn keep_up(service: Weak<impl Renew>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
