@@ -1,8 +1,8 @@
-//! Files that grow while a run goes on, and that hold every whole row of theirs whenever the run ends, however it does.
+//! Append-only files of a run, which hold only whole rows whenever the run ends, and however it does.
 //!
-//! A row is written to the file within a turn of the run's loop, so that a killed process loses what it did in the last turn at most, and
-//! is put on the disk within a second, so that a machine without power loses that second. A disk that is full for a while loses
-//! nothing: rows wait in memory, up to [`WAITING_MAX`] for each file.
+//! A row is written to the file within a turn of the run's loop, so that a killed process loses at most the rows of its
+//! last turn. It is on the disk within a second, so that a power failure loses that second. A disk that is full for a
+//! while loses nothing: rows wait in memory, up to [`WAITING_MAX`] for each file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub(crate) struct AppendFile {
     waiting: Vec<u8>,
     /// Rows that were lost.
     lost: u64,
-    /// Why the file did not take what waits for it, while it does not.
+    /// The current error of the file, while rows wait for it.
     failure: Option<io::Error>,
     /// Whether a failure has been told.
     told: bool,
@@ -64,7 +64,8 @@ impl AppendFile {
         }
     }
 
-    /// Writes what waits. If the file takes only a part of it, that part is taken back, and everything waits for the next time.
+    /// Writes the waiting rows. If the file takes only a part of them, that part is removed, and all rows wait for the
+    /// next time.
     pub(crate) fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -84,7 +85,7 @@ impl AppendFile {
         }
     }
 
-    /// Returns what went wrong, the first time that something did.
+    /// Returns the first error, once.
     pub(crate) fn trouble(&mut self) -> Option<String> {
         let error = self.failure.as_ref().filter(|_| !self.told)?;
         self.told = true;
@@ -94,7 +95,7 @@ impl AppendFile {
         ))
     }
 
-    /// Writes what waits and puts it on the disk; says what is lost, if anything is.
+    /// Writes the waiting rows to the disk; describes lost rows, if there are any.
     pub(crate) fn close(mut self) -> Option<String> {
         self.end()
     }
@@ -152,7 +153,7 @@ impl Syncing {
         })
     }
 
-    /// Returns what went wrong, once.
+    /// Returns the error, once.
     pub(crate) fn trouble(&self) -> Option<String> {
         let error = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(format!("rows of the run could not be put on the disk: {error}"))

@@ -79,7 +79,7 @@ pub(crate) fn write_report_somewhere(report: &Report, folder: &RunFolder) -> Res
     let places = std::iter::once(std::env::temp_dir()).chain(ELSEWHERE.iter().map(PathBuf::from));
     for place in places {
         let path = place.join(format!("weir-{name}-{:08x}", uuid::Uuid::new_v4().as_fields().0));
-        // A name that nobody can know before, and a folder that nobody else can read.
+        // An unpredictable name, and a folder that only its owner can read.
         if DirBuilder::new().mode(0o700).create(&path).is_err() {
             continue;
         }

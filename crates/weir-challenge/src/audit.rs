@@ -1,7 +1,7 @@
-//! Reads a sample of the delivered files back and compares their bytes with what was sent.
+//! The audit: reads a sample of the delivered files back and compares their bytes with the sent ones.
 //!
-//! Which files are in the sample follows from the seed and the number of the transfer alone. They are kept until the end
-//! of the drain, so that reading them does not disturb what is measured.
+//! The sample follows from the seed and the numbers of the transfers alone. Its files are kept until the end of the
+//! drain, so that reading them does not disturb the measurement.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(crate) struct Sample {
     pub(crate) door: usize,
     pub(crate) path: String,
     pub(crate) size: u64,
-    /// Index of the source file whose bytes it should have.
+    /// Index of the source file with the expected bytes.
     pub(crate) source: usize,
 }
 

@@ -180,7 +180,7 @@ impl Books {
         }
     }
 
-    /// Closes the books; says what their files lack.
+    /// Closes the books; describes rows that their files lack.
     pub(crate) fn close(mut self) -> Vec<String> {
         self.write();
         drop(self.syncing);

@@ -1,8 +1,8 @@
-//! Removes what a run left at storages: the files that it noted in `files.csv` and did not delete.
+//! Removes the leftovers of a run at storages: files that it recorded in `files.csv` and did not delete.
 //!
-//! A file is deleted only if it is below the run's own directory, the run noted that it makes it, and its size and checksum are what the
-//! run sent. A directory is deleted only if it is empty. All else is named and left alone. Files that are shorter than noted are deleted if
-//! that is asked for: copies that broke off when the run was killed.
+//! A file is deleted only if it is below the run's own directory, the run recorded it, and its size and checksum are
+//! those of the run. A directory is deleted only if it is empty. All else is listed and left alone. Files that are
+//! shorter than recorded, which are copies aborted with the run, are deleted on request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ const AT_ONCE: usize = 16;
 /// Why nothing was cleaned.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
-    /// The folder is not that of a run.
+    /// The folder does not belong to a run.
     #[error(transparent)]
     NoRun(#[from] RebuildError),
     /// The run goes on.
@@ -57,7 +57,7 @@ pub enum CleanError {
     Scratch {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -75,7 +75,8 @@ pub struct Cleaned {
     pub files: Vec<LeftFile>,
     /// Paths in the run's directories that the run did not note, as RSE and path.
     pub unknown: Vec<(String, String)>,
-    /// Directories of the run that are there, as RSE, path and why they stay; `None` for those that are, or would be, deleted.
+    /// Existing directories of the run, as RSE, path and the reason why they stay; `None` for those that are, or would
+    /// be, deleted.
     pub directories: Vec<(String, String, Option<String>)>,
     /// The data areas of the embedded grid and their size in bytes, if they are there.
     pub scratch: Option<(PathBuf, u64)>,
@@ -178,13 +179,14 @@ impl Notes {
 pub enum Delete {
     /// None.
     Nothing,
-    /// Those that are what the run put there.
+    /// Only files that equal the run's.
     Whole,
-    /// Those, and those of which only a part is there.
+    /// These, and partial ones.
     WholeAndPartial,
 }
 
-/// Looks for what the run in `folder` left at storages, and deletes it if asked to; `tell` is called with every finding.
+/// Finds the leftovers of the run in `folder` at storages, and deletes them on request; `tell` is called with every
+/// finding.
 ///
 /// # Errors
 /// [`CleanError`], before anything is deleted. Failures with single files are in the result.
@@ -267,7 +269,7 @@ async fn rules(catalog: &CatalogService, run: &str, end: bool) -> Result<usize, 
     Ok(rules.len())
 }
 
-/// Whether a directory is that of the grid which a run started: made by it, and named as only it names one.
+/// Whether a directory is that of a grid which a run started: made by it, and with a name of that form.
 fn is_scratch(path: &Path, folder: &Path) -> bool {
     let named = path
         .file_name()
@@ -306,7 +308,7 @@ fn size_of(directory: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// How a file compares with what the run put there.
+/// The comparison of a file with the run's record.
 enum Comparison {
     Same,
     Absent,
@@ -315,7 +317,7 @@ enum Comparison {
     Differs(String),
 }
 
-/// A run whose leftovers are looked for.
+/// A run, for the search of its leftovers.
 struct Cleaning<'a> {
     plan: &'a Plan,
     directory: &'a str,
@@ -379,7 +381,7 @@ impl Cleaning<'_> {
         }
     }
 
-    /// Compares what is in the place of a file with what the run put there.
+    /// Compares the file at a path with the run's record.
     async fn compare(&self, door: &StorageDoor, path: &str, note: &Note) -> Result<Comparison, StorageError> {
         let Some(seen) = door.look(path).await? else {
             return Ok(Comparison::Absent);
@@ -413,7 +415,7 @@ impl Cleaning<'_> {
         })
     }
 
-    /// The checksum of a source file whose upload the run did not see end: its content follows from its number.
+    /// The checksum of a source file whose upload did not finish in the run: its content follows from its number.
     fn of_source(&self, path: &str, size: u64) -> Option<Checksum> {
         let own = path
             .strip_prefix(self.directory)
@@ -428,11 +430,11 @@ impl Cleaning<'_> {
         checksums.get()?.get(Algorithm::Adler32).cloned()
     }
 
-    /// Looks at the directories of the run, the deepest first, and deletes those that are empty.
+    /// Checks the directories of the run, the deepest first, and deletes empty ones.
     async fn directories(&self, notes: &Notes, cleaned: &mut Cleaned) {
         let mut directories: Vec<_> = notes.directories.iter().collect();
         directories.sort_by_key(|(rse, path)| (rse.clone(), std::cmp::Reverse(path.matches('/').count())));
-        // What is, or would be, gone when its directory's turn comes.
+        // Files that are, or would be, gone when their directory's turn comes.
         let gone = cleaned.with(|found| matches!(found, Found::Same | Found::Deleted | Found::Gone));
         let mut gone: BTreeSet<(String, String)> = gone.map(|file| (file.rse.clone(), file.path.clone())).collect();
         let known: BTreeSet<(String, String)> = cleaned
@@ -482,7 +484,7 @@ impl Cleaning<'_> {
     }
 }
 
-/// Whether a path is below a directory, whatever a storage makes of dots.
+/// Whether a path is below a directory, for any treatment of dots.
 fn is_below(path: &str, directory: &str) -> bool {
     let rest = path.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
     rest.is_some_and(|rest| !rest.is_empty() && rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
@@ -509,7 +511,7 @@ mod tests {
 
     #[test]
     fn nothing_outside_the_directory_of_the_run_is_touched() {
-        // Wrong: notes that somebody edited make `clean` delete what others stored.
+        // Wrong: with an edited record `clean` deletes other users' files.
         for path in ["/weir/run/0/A/1", "/weir/run/src/0"] {
             assert!(is_below(path, "/weir/run"), "{path}");
         }

@@ -32,10 +32,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Longest time for the deletion of copies by a catalogue that runs elsewhere: several turns of daemons that pause a minute or two.
 const LIMIT_ELSEWHERE: Duration = Duration::from_secs(600);
 
-/// How often it is told what is waited for.
+/// Interval of messages about pending deletions.
 const TELL: Duration = Duration::from_secs(10);
 
-/// Deletes what was delivered, but at doors where it stays, and waits for it. `tell` hears what a catalogue that runs elsewhere has to delete.
+/// Deletes the delivered files, except at doors where they stay, and waits for it. `tell` receives the list of files
+/// that a catalogue elsewhere has to delete.
 pub(crate) async fn delivered<D: InjectionDoor>(
     engine: &mut Engine<D>,
     stays: &(dyn Fn(usize) -> bool + Sync),
@@ -72,7 +73,7 @@ pub(crate) async fn delivered<D: InjectionDoor>(
 pub(crate) struct Directories(BTreeSet<(usize, String)>);
 
 impl Directories {
-    /// Notes those of a file at a destination.
+    /// Records the directories of a file at a destination.
     pub(crate) fn add(&mut self, (number, door): (usize, &StorageDoor), path: &str) {
         for directory in parents(path, &door.directory) {
             // The first that is known has its own parents in here.
@@ -83,10 +84,10 @@ impl Directories {
     }
 }
 
-/// Deletes everything else below the run's directories, but at doors where it stays: source files, and what transfers may have left that
-/// did not finish, as the rows of the run's folder have it. A path that cannot be deleted is written to the log.
+/// Deletes everything else below the run's directories, except at doors where files stay: source files, and possible
+/// leftovers of unfinished transfers, from the rows of the run's folder. A path that cannot be deleted is logged.
 ///
-/// Returns how many paths are left at storage that is not the embedded grid's.
+/// Returns the number of paths left at external storage.
 pub(crate) async fn rest(
     (doors, stays): (&Arc<Vec<StorageDoor>>, &(dyn Fn(usize) -> bool + Sync)),
     sources: &Sources,
@@ -119,7 +120,7 @@ pub(crate) async fn rest(
         )),
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
-    // Deepest first: not every storage deletes a directory with what is in it.
+    // Deepest first: not every storage deletes a directory with its contents.
     let mut by_depth: Vec<(usize, String)> = directories.0.into_iter().filter(|(door, _)| !stays(*door)).collect();
     by_depth.sort_by_key(|(_, path)| std::cmp::Reverse(path.matches('/').count()));
     for level in by_depth.chunk_by(|one, other| one.1.matches('/').count() == other.1.matches('/').count()) {
@@ -128,7 +129,7 @@ pub(crate) async fn rest(
     left
 }
 
-/// Hands over what rows say that transfers may have left, as fast as it is taken.
+/// Sends possible leftovers of unfinished transfers, as fast as they are taken.
 fn read_unfinished(
     rows: &Path,
     doors: &BTreeMap<String, usize>,
@@ -137,7 +138,7 @@ fn read_unfinished(
     let file = std::fs::File::open(rows).map_err(|error| error.to_string())?;
     let outcome = rows::read_unfinished(std::io::BufReader::new(file), |destination, path| {
         if let Some(door) = doors.get(destination) {
-            // Nobody listens any more if the run was interrupted.
+            // The receiver is gone if the run was interrupted.
             let _gone = to.blocking_send((*door, path.to_owned()));
         }
     });
@@ -172,7 +173,8 @@ impl<'a> Deletion<'a> {
         }
     }
 
-    /// Deletes what comes, and notes what is gone if it is files. Returns how many paths stay at storage that is not the grid's.
+    /// Deletes the received paths, and records deleted files. Returns the number of paths that stay at external
+    /// storage.
     async fn run(&self, paths: impl Stream<Item = (usize, String)>, made: Option<&MadeFiles>) -> u64 {
         let one = |(door, path): (usize, String)| async move { (door, self.delete(door, &path, made).await) };
         let deletions = paths.map(one).buffer_unordered(DELETIONS_AT_ONCE);

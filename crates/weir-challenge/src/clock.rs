@@ -24,7 +24,7 @@ impl Clock {
         self.start.elapsed()
     }
 
-    /// Returns where a moment of the system clock falls; the start for what came before it.
+    /// Returns the time of a moment of the system clock since the start; zero for earlier ones.
     pub(crate) fn at(&self, moment: SystemTime) -> Duration {
         moment.duration_since(self.wall).unwrap_or_default()
     }

@@ -17,7 +17,8 @@ use weir_units::{Algorithm, Checksums, Hasher};
 /// Bytes made at once: large enough that a call costs nothing, small enough to stay in the second-level cache.
 const CHUNK: usize = 256 * 1024;
 
-/// Checksums taken while content is made. Adler-32 is what FTS and storage agree on; CRC-32C sees what it misses in short files.
+/// Checksums computed while content is made. Adler-32 is common to FTS and storages; CRC-32C detects errors that it
+/// misses in short files.
 pub(crate) const ALGORITHMS: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
 
 /// The content of one file, as a stream of chunks.
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn content_has_its_size_and_its_checksums() {
-        // Wrong: a source file is not what its checksum says, so that every transfer of it fails, or none ever does.
+        // Wrong: a source file does not match its checksum, so that every transfer of it fails, or none ever does.
         for size in [0, 1, 262_143, 262_144, 262_145, 700_001] {
             let (bytes, checksums) = all(7, 1, size);
             assert_eq!(bytes.len() as u64, size);

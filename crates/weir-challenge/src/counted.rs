@@ -1,6 +1,6 @@
-//! Gathers what transfer service, receiving and sending storage counted, for the cross-checks.
+//! Collects the counters of transfer service, receiving and sending storage, for the cross-checks.
 //!
-//! Compared are bytes of transfers that completed: what failed attempts moved is counted by each party up to another point.
+//! The comparison covers bytes of completed transfers: for failed attempts each party stops counting at another point.
 
 use std::collections::BTreeMap;
 
@@ -41,18 +41,18 @@ pub(crate) struct Moved {
 struct Way {
     /// Whether there was any.
     used: bool,
-    /// Those that finished, and what the service saw moving in them.
+    /// Finished transfers, and the bytes that the service saw moving in them.
     finished: u64,
     counted: u64,
     /// Finished ones of which it saw no final count.
     uncounted: u64,
     /// Attempts, as far as known.
     attempts: u64,
-    /// Those beside the one that finished a transfer.
+    /// Attempts beside the one that finished a transfer.
     spare: u64,
     /// Transfers of which the run ended before the service said how they ended; part of `spare`.
     unanswered: u64,
-    /// What these, and the finished ones without a count, may have moved.
+    /// Bytes that these, and finished ones without a count, may have moved.
     explained: u64,
 }
 
@@ -140,7 +140,7 @@ fn spare(transfer: &Transfer) -> u64 {
         // The last markers come with the verdict: an attempt that had moved no byte by then is in no counter.
         State::Failed if transfer.bytes_moved == 0 && !out_of_sight => 0,
         State::Cancelled if transfer.bytes_moved == 0 && transfer.started.is_none() => 0,
-        // It may have moved nothing or the whole file, whatever the service last said of it.
+        // It may have moved nothing or the whole file, whatever the service last reported.
         State::Failed | State::Cancelled | State::Unanswered => retries + 1,
     }
 }
@@ -226,7 +226,7 @@ pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, af
     checks
 }
 
-/// The comparison over all doors, of received, sent, and what the receiving sockets carried.
+/// The comparison over all doors, of received and sent bytes, and of those on the receiving sockets.
 fn all(
     doors: &[StorageDoor],
     moved: &Moved,
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// One that failed after some bytes.
+    /// A transfer that failed after some bytes.
     fn failed(size: u64, bytes_moved: u64, class: ErrorClass) -> Transfer {
         Transfer {
             size,
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// That transfer from the first door to the second, and others.
+    /// A transfer from the first door to the second, and others.
     fn moved(others: &[Transfer]) -> Moved {
         let mut moved = Moved::new(2);
         moved.add(ENDS, &transfer());
@@ -371,7 +371,7 @@ mod tests {
         carried_readings(received, sent, None)
     }
 
-    /// With what TCP carried into the second door and out of the first.
+    /// With the bytes that TCP carried into the second door and out of the first.
     fn carried_readings(received: u64, sent: u64, carried: Option<u64>) -> [Reading; 2] {
         let counters = |door: usize, received: u64, sent: u64, carried: Option<u64>| {
             let carried = carried.map(|bytes| Carried {
@@ -475,7 +475,7 @@ mod tests {
                 "bytes that the service saw and a storage did not count are lost: {told:?}"
             );
         }
-        // What was refused before a byte moved explains nothing.
+        // A transfer refused before its first byte explains nothing.
         let refused = moved(&[failed(50_000, 0, ErrorClass::NotFound)]);
         let told = compared(&doors, &refused, &readings(1_000_000, 1_050_000));
         assert_eq!(with(&told, Some(false)), [ALL, "a bytes sent"]);
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_service_that_saw_nothing_has_no_counter() {
-        // Wrong: sizes that were planned or looked up stand in the report as what a transfer service counted.
+        // Wrong: planned or looked-up sizes appear in the report as counters of a transfer service.
         let doors = [door("a"), door("b")];
         let mut unseen = Moved::new(2);
         let unseen_one = Transfer {
@@ -563,7 +563,7 @@ mod tests {
 
     #[test]
     fn a_storage_without_counters_agrees_with_nobody() {
-        // Wrong: a grid of which no counter can be read is reported as one whose counters agree.
+        // Wrong: a grid without any readable counter is reported as one whose counters agree.
         let mut doors = [door("a"), door("b")];
         doors.iter_mut().for_each(|door| door.embedded = false);
         let none = compared(&doors, &moved(&[]), &[Reading::new(), Reading::new()]);

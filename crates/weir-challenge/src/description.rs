@@ -1,4 +1,4 @@
-//! `run.json`: what a run is, written at its beginning for whoever finds its folder later.
+//! `run.json`: the description of a run, written at its beginning for later readers of its folder.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::rest::{Credential, Service, TokenFor};
 use crate::rules::CatalogService;
 use crate::storage::StorageDoor;
 
-/// The doors of a grid, and what opens them.
+/// The doors of a grid, with their credentials.
 #[derive(Debug)]
 pub(crate) struct Doors {
     /// One per RSE, in the order of the grid file.
@@ -27,7 +27,7 @@ pub(crate) struct Doors {
 /// Scope of tokens for a transfer service, as Rucio asks for it.
 const TRANSFER_SCOPE: &str = "fts";
 
-/// Makes the doors of the storages that are not a grid's own, for what the run of this name left there.
+/// Makes the doors of external storages, for the leftovers of the run of this name.
 pub(crate) fn external(grid: &Grid, credentials: &GridCredentials, run: &str) -> Result<Vec<StorageDoor>, RunError> {
     let mut doors = Vec::new();
     for rse in &grid.rses {

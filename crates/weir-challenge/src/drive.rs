@@ -36,14 +36,14 @@ const GAUGE: Duration = Duration::from_secs(1);
 /// Longest drain after an interruption.
 const DRAIN_INTERRUPTED: Duration = Duration::from_secs(10);
 
-/// Longest time for asking the service to cancel what has not ended, once nothing else is waited for: copies at other people's storage are
-/// not left running.
+/// Longest time for asking the service to cancel unfinished transfers, at the very end: copies at external storage must
+/// not keep running.
 const CANCEL_MAX: Duration = Duration::from_secs(2);
 
 /// How long withdrawn transfers may take to say so.
 const WITHDRAWAL: Duration = Duration::from_secs(10);
 
-/// What the loop works on.
+/// The state of the loop.
 pub(crate) struct Drive<'a, D> {
     pub(crate) engine: &'a mut Engine<D>,
     pub(crate) rates: Option<&'a mut RatesDriver>,
@@ -56,14 +56,14 @@ pub(crate) struct Drive<'a, D> {
     pub(crate) stop: &'a Stop,
     /// Cancelled when no submission may be tried again.
     pub(crate) no_more: &'a CancellationToken,
-    /// What the run is doing.
+    /// The activity of the run.
     pub(crate) stage: Stage,
 }
 
-/// What the loop found out.
+/// The result of the loop.
 #[derive(Debug, Default)]
 pub(crate) struct Driven {
-    /// What was cut short, if the run was interrupted.
+    /// The phase that was cut short, if the run was interrupted.
     pub(crate) interrupted: Option<String>,
     /// Of the machine, while the hold lasted.
     pub(crate) load: Load,
@@ -151,7 +151,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         self.event(text);
     }
 
-    /// Waits for what is under way, and withdraws what the drain leaves over.
+    /// Waits for transfers under way, and withdraws those that the drain leaves over.
     async fn drain(&mut self, due: &mut Due, driven: &mut Driven, ticks: &mut tokio::time::Interval) {
         let limit = if driven.interrupted.is_some() {
             self.phases.drain.min(DRAIN_INTERRUPTED)
@@ -217,7 +217,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
     }
 
-    /// Takes in what has happened, and asks what is due to be asked.
+    /// Takes new results, and sends the requests that are due.
     fn turn(&mut self, now: Duration, due: &mut Due) {
         self.engine.turn();
         if now >= due.poll {
@@ -241,7 +241,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         self.books.write();
     }
 
-    /// Writes down how it stands, and what the run is doing.
+    /// Records the current numbers and the activity of the run.
     fn sample(&mut self, now: Duration) {
         let sums = self.engine.sums();
         self.books.sample(&Sample {
@@ -251,7 +251,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         });
     }
 
-    /// Writes into the books what has ended and what was injected.
+    /// Writes ended transfers and injections into the books.
     fn take_in(&mut self) {
         for record in self.engine.take_ended() {
             let cell = self.steps.iter_mut().find_map(|steps| steps.ended(record.id));

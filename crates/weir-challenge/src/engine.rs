@@ -1,7 +1,7 @@
 //! Keeps track of the transfers of a run until they have ended and their files are gone: submits, observes, deletes.
 //!
-//! One task owns an engine. Nothing here waits for a service: requests run in tasks of their own, and [`Engine::turn`] takes
-//! in what they bring back, so that injection, progress and interruption go on whatever a service does.
+//! One task owns an engine. Nothing here waits for a service: requests run in tasks of their own, and [`Engine::turn`]
+//! takes their results, so that injection, progress and interruption go on whatever a service does.
 
 mod deletion;
 mod polling;
@@ -67,7 +67,7 @@ pub(crate) struct LinkEnds {
     pub(crate) destination: usize,
 }
 
-/// What is known of a link at a moment.
+/// The state of a link at a moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LinkState {
     /// Bytes of finished transfers since the start.
@@ -123,7 +123,7 @@ struct Deleted {
 
 type Polled = Vec<Result<Vec<(JobId, JobState)>, InjectionError>>;
 
-/// What an engine stands on.
+/// The dependencies of an engine.
 pub(crate) struct Ground {
     pub(crate) doors: Arc<Vec<StorageDoor>>,
     pub(crate) links: Vec<LinkEnds>,
@@ -157,7 +157,7 @@ pub(crate) struct Engine<D> {
     withdrawal: Option<Withdrawal>,
     /// The service's reasons why links waited when everything was withdrawn, by link.
     held_back: BTreeMap<usize, HeldBack>,
-    /// Whose fault the last failure on a link was.
+    /// The responsible party of the last failure on a link.
     failed_by: BTreeMap<usize, Party>,
     poll_order: VecDeque<JobId>,
     /// By workload and link.
@@ -176,7 +176,7 @@ pub(crate) struct Engine<D> {
     deletion_slots: Vec<Arc<Semaphore>>,
     deletion_failures: u64,
     deleted_files: u64,
-    /// Those that nobody has taken yet.
+    /// Ended transfers that have not been taken yet.
     ended: Vec<Record>,
     injected_bytes: u64,
     rules: Rules,
@@ -332,7 +332,7 @@ impl<D: InjectionDoor> Engine<D> {
         self.made.make(rows);
     }
 
-    /// Takes in what requests brought back, and starts what is due. Never waits.
+    /// Takes the results of requests, and starts those that are due. Never waits.
     pub(crate) fn turn(&mut self) {
         while let Some(submitted) = self.submissions.try_join_next() {
             self.take_submitted(submitted.expect("a submission does not panic"));
@@ -374,7 +374,7 @@ impl<D: InjectionDoor> Engine<D> {
                 }
                 let state = match (&error, stopped) {
                     (_, false) => State::Failed,
-                    // A service whose answer was lost may have taken them.
+                    // A service whose answer was lost may have accepted them.
                     (InjectionError::Unreachable { .. }, true) => State::Unanswered,
                     (_, true) => State::Cancelled,
                 };
@@ -460,13 +460,13 @@ impl<D: InjectionDoor> Engine<D> {
         quota.is_none_or(|quota| self.kept[door] + size <= quota / KEPT_SHARE)
     }
 
-    /// Returns what is known of a link in one workload.
+    /// Returns the state of a link in one workload.
     pub(crate) fn link(&self, workload: usize, link: usize) -> LinkState {
         self.link_states[workload][link]
     }
 
-    /// Returns the bytes that the destination of a link can still take, without counting what this workload has on its way
-    /// to it; `None` where its space is unknown.
+    /// Returns the bytes that the destination of a link can still take, without counting this workload's files on their
+    /// way to it; `None` where its space is unknown.
     pub(crate) fn space_left(&self, workload: usize, link: usize) -> Option<u64> {
         let door = self.links[link].destination;
         let to_door = |(other, state): (usize, &LinkState)| {

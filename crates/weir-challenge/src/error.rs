@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use weir_units::Bytes;
 
-/// Why a challenge could not run. What goes wrong within a run that could start is in its report instead.
+/// The reason why a challenge could not run. Errors within a started run are in its report instead.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is not enough space for the data areas.
@@ -13,9 +13,9 @@ pub enum RunError {
     Space {
         /// Where the data areas would be.
         path: PathBuf,
-        /// What is needed.
+        /// The needed space.
         needed: Bytes,
-        /// What is free.
+        /// The free space.
         free: Bytes,
     },
     /// The run folder could not be written.
@@ -23,7 +23,7 @@ pub enum RunError {
     Folder {
         /// The folder or file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The grid does not start.
@@ -35,7 +35,7 @@ pub enum RunError {
         /// The RSE.
         rse: String,
     },
-    /// Storage that the plan uses does not do what the plan needs.
+    /// A storage of the plan lacks abilities that the plan needs.
     #[error("{failures} checks of storage failed before the start, the first: {first}")]
     Sites {
         /// How many.
@@ -55,7 +55,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns what helps, where something does.
+    /// Returns the remedy, if there is one.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Space { .. } => {

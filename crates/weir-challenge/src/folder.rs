@@ -9,7 +9,7 @@ use weir_auth::files;
 
 use crate::RunError;
 
-/// The folder of one run. What is in it appears whole or not at all; log and rows apart, which grow.
+/// The folder of one run. Its files appear whole or not at all, except log and rows, which grow.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,

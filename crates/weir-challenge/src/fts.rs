@@ -30,7 +30,7 @@ pub(crate) struct FtsDoor {
     run: String,
 }
 
-/// What the service says of us.
+/// The service's answer about the caller.
 #[derive(Debug, Deserialize)]
 struct Whoami {
     /// Namespaces of deterministic job ids, one per VO.
@@ -85,7 +85,7 @@ struct FileState {
     weir: Option<Extension>,
 }
 
-/// What Weir's transfer service says of a link.
+/// The answer of Weir's transfer service about a link.
 #[derive(Debug, Deserialize)]
 struct Link {
     #[serde(default)]
@@ -110,7 +110,7 @@ struct Metadata {
     request_id: Option<String>,
 }
 
-/// What Weir's transfer service adds to a file.
+/// Additional data of Weir's transfer service about a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Extension {
@@ -246,7 +246,7 @@ impl FtsDoor {
     }
 }
 
-/// The ends whose checksums are compared with the one that the run knows, by whether source and destination tell none.
+/// The ends whose checksums are compared with the known one; the arguments are true for an end that reports none.
 fn verification(source: bool, destination: bool) -> &'static str {
     match (source, destination) {
         (false, false) => "both",
@@ -266,7 +266,7 @@ impl InjectionDoor for FtsDoor {
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
         let job = self.job(batch).await?;
         let answer = match self.service.ask(Method::POST, "/jobs", Some(job)).await {
-            // Taken at an earlier try whose answer was lost: a second job would run into the first one's files.
+            // Accepted at an earlier try whose answer was lost: a second job would collide with the first one's files.
             Err(InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
                 return self.known_job(batch).await;
             }
@@ -322,7 +322,7 @@ impl Link {
 }
 
 impl Job {
-    /// Returns what this says about a job; `None` where the service could not look.
+    /// Returns the state of the job; `None` where the service could not look.
     fn state(self) -> Option<(JobId, JobState)> {
         let status = self.http_status.as_deref().unwrap_or("200");
         let state = match status.split(' ').next() {
@@ -335,13 +335,13 @@ impl Job {
 }
 
 impl FileState {
-    /// Returns what this says about a transfer of ours; `None` when it is not ours.
+    /// Returns the observation of a transfer of ours; `None` for others.
     fn own(self) -> Option<Observed> {
         let id = self.metadata.as_ref()?.weir_transfer?;
         Some(self.observed(id))
     }
 
-    /// Returns what this says about a transfer of the catalogue, with the id of its request; `None` when it is none.
+    /// Returns the observation of a transfer of the catalogue, with the id of its request; `None` for others.
     fn of_catalog(mut self) -> Option<(String, Observed)> {
         let request = self.metadata.as_mut()?.request_id.take()?;
         Some((request, self.observed(0)))
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn failures_keep_class_party_and_remedy() {
-        // Wrong: the report cannot say who failed and what helps.
+        // Wrong: the report can name neither the failed party nor the remedy.
         let failed = observed(
             r#"{"file_state":"FAILED","file_metadata":{"weir_transfer":7},"reason":"DESTINATION [28] no space left",
                 "start_time":null,"finish_time":null,
@@ -434,8 +434,8 @@ mod tests {
         assert_eq!((failed.bytes_moved, failed.retries), (Some(12), 2));
     }
 
-    /// A submission whose answer was lost is made again, and must not become a second job: its files would fail because
-    /// those of the first are there.
+    /// A submission whose answer was lost is repeated, and must not become a second job: its files would fail because
+    /// those of the first exist.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_batch_that_is_submitted_again_is_the_same_job() {
         let dir = tempfile::tempdir().unwrap();

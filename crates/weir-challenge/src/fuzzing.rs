@@ -1,4 +1,4 @@
-//! Targets for the readers of what services answer. Built for tests and for the targets of `fuzz/` only.
+//! Fuzz targets for the readers of services' answers. Built for tests and for the targets of `fuzz/` only.
 #![allow(clippy::missing_panics_doc, reason = "a target panics where it finds something")]
 
 /// Answers of catalogues: locks, requests, rules, places of files.

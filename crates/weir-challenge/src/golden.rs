@@ -1,6 +1,6 @@
-//! The report of a real run, made again from what was recorded of it, stays the same byte for byte.
+//! The report of a real run, made again from its recording, stays the same byte for byte.
 //!
-//! `WEIR_GOLDEN=write` writes it anew, where a change is meant.
+//! `WEIR_GOLDEN=write` writes it anew after an intended change.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::drive::Driven;
 use crate::engine::Sums;
 use crate::record::Record;
 
-/// What a run finds out beside the rows.
+/// The data of a run that are not in its rows.
 #[derive(Deserialize)]
 struct Rest {
     windows: Windows,

@@ -1,4 +1,4 @@
-//! What the machine is, read from the kernel.
+//! The description of the machine, read from the kernel.
 
 use std::path::Path;
 

@@ -10,7 +10,7 @@ const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/report.html"));
 /// Where the data go: the content of this element is replaced.
 const OPENING: &str = "<script type=\"application/json\" id=\"weir-report\">";
 
-/// What the fallback page has in place of its figures; the front end's page has none.
+/// The mark of a figure's place in the fallback page; the front end's page has none.
 const MARK: &str = "<!--weir:";
 
 /// Why there is no page.
@@ -26,10 +26,10 @@ pub fn render(report: &Report) -> Result<String, NoPlace> {
     fill(TEMPLATE, report, |part| without_script(part, report))
 }
 
-/// Renders other data that the front end knows; `lines` is what a build without a front end shows instead.
+/// Renders other data that the front end supports; a build without a front end shows `lines` instead.
 ///
 /// # Errors
-/// As of [`render`].
+/// As [`render`].
 pub fn render_data(data: &impl Serialize, lines: &[String]) -> Result<String, NoPlace> {
     if TEMPLATE.contains(MARK) {
         let title = lines.first().map_or_else(String::new, |line| escape(line));
@@ -54,7 +54,7 @@ fn fill(template: &str, data: &impl Serialize, frame: impl Fn(&str) -> String) -
     Ok(page)
 }
 
-/// Fills in what the fallback page shows without a script.
+/// Fills in the figures of the fallback page, which needs no script.
 fn without_script(part: &str, report: &Report) -> String {
     if !part.contains(MARK) {
         return part.to_owned();

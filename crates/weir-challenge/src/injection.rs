@@ -1,7 +1,8 @@
-//! The seam between what the plan wants and the service that moves files.
+//! The seam between the plan's injections and the service that moves files.
 //!
-//! There are two doors: the FTS REST API ([`crate::fts`]), where the run chooses source and destination path of every file, and the Rucio
-//! REST API ([`crate::rules`]), where it makes a replication rule for each batch. [`crate::run_door`] hands each batch to its door.
+//! There are two doors: the FTS REST API ([`crate::fts`]), where the run chooses source and destination path of every
+//! file, and the Rucio REST API ([`crate::rules`]), where it makes a replication rule for each batch.
+//! [`crate::run_door`] hands each batch to its door.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -56,7 +57,7 @@ pub struct RuleTerms {
     pub is_loop: bool,
 }
 
-/// Name of what was submitted together.
+/// The name of a submission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobId {
     /// A job of the transfer service.
@@ -122,7 +123,7 @@ impl Phase {
     }
 }
 
-/// What the service says about one job.
+/// The service's answer about one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
     /// It has these transfers.
@@ -131,7 +132,7 @@ pub enum JobState {
     Unknown,
 }
 
-/// What the service says about one transfer.
+/// The service's answer about one transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// Number of the transfer, as in [`Order::id`].
@@ -142,8 +143,8 @@ pub struct Observed {
     pub started: Option<SystemTime>,
     /// End of the last attempt.
     pub ended: Option<SystemTime>,
-    /// Bytes moved: of what finished by the attempt that did, of what did not by all attempts as far as the service counts
-    /// them; `None` when it does not tell.
+    /// Bytes moved: for a finished transfer those of the successful attempt, for others those of all attempts, as far
+    /// as the service counts them; `None` if it does not report them.
     pub bytes_moved: Option<u64>,
     /// Bytes that the service saw moving in the attempt that finished, by its own reads or a storage's final count; `None` when it does not
     /// tell. No size that was looked up.
@@ -162,13 +163,13 @@ pub struct Observed {
     pub failed_in: Option<weir_world::Phase>,
     /// Text of the failure; empty when there is none.
     pub reason: String,
-    /// What helps, where known.
+    /// The remedy, where known.
     pub remedy: Option<String>,
     /// When it passed from one service to the next, if a rule asked for it.
     pub passages: Option<Passages>,
 }
 
-/// Why a door did not do what it was asked.
+/// The error of a door.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectionError {
     /// It asks to come again later.
@@ -194,7 +195,7 @@ pub enum InjectionError {
     Unreachable {
         /// The door.
         door: String,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -212,7 +213,7 @@ pub enum InjectionError {
     Token {
         /// The door.
         door: String,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -271,13 +272,13 @@ pub trait InjectionDoor: Send + Sync + 'static {
     /// Asks how far the transfers of some jobs are; the answer may leave some out, which are asked for again.
     fn observe(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<(JobId, JobState)>, InjectionError>> + Send;
 
-    /// Asks the service as whom it knows the run.
+    /// Asks the service for the identity under which it knows the run.
     fn known_as(&self) -> impl Future<Output = Result<String, InjectionError>> + Send;
 
-    /// Asks what holds the transfers between two doors back; none if the service does not say.
+    /// Asks for the reason that holds back the transfers between two doors; `None` if the service does not give one.
     fn held_back(&self, source: usize, destination: usize) -> impl Future<Output = Option<HeldBack>> + Send;
 
-    /// Withdraws what has not ended. Of a rule, the catalogue deletes the copies too.
+    /// Withdraws unfinished transfers. For a rule, the catalogue deletes the copies too.
     fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;
 
     /// Asks which of these copies the catalogue still knows.

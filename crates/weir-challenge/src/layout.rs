@@ -13,7 +13,7 @@ use crate::seed::Sources;
 use crate::steps::CellPlaces;
 use crate::storage::StorageDoor;
 
-/// What the run knows by number.
+/// The objects that the run knows by number.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// The doors of each link of the plan, at the numbers of [`Spec::links`].
@@ -26,7 +26,7 @@ pub(crate) struct Layout {
     pub(crate) cells: BTreeMap<usize, Vec<CellPlaces>>,
 }
 
-/// Numbers what a plan names; `spec` is that of the plan, `run` the name of the run.
+/// Numbers the objects of a plan; `spec` is that of the plan, `run` the name of the run.
 pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor], run: &str) -> Layout {
     let door = |name: &str| {
         let mut rses = plan.grid.rses.iter();

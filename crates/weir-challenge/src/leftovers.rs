@@ -1,4 +1,4 @@
-//! Says what earlier runs left at a storage, when a run begins to use it.
+//! Reports leftovers of earlier runs at a storage, when a run begins to use it.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,16 +1,17 @@
 //! The room that runs a plan against real doors and writes the report's data.
 //!
 //! It stands at the end of the house: [`run`] starts the embedded part of a grid, puts source files of known content in
-//! place, submits transfers or makes rules through an [`InjectionDoor`], watches them, deletes what was delivered at the end of its
-//! lifetime, compares independent counters, cleans up everywhere, and writes the run folder. The arithmetic is
-//! `weir-measure`'s, the decisions what to inject are `weir-plan`'s.
+//! place, submits transfers or makes rules through an [`InjectionDoor`], watches them, deletes what was delivered at
+//! the end of its lifetime, compares independent counters, cleans up everywhere, and writes the run folder.
+//! `weir-measure` does the arithmetic, `weir-plan` decides the injections.
 //!
 //! Invariants:
-//! - Every transfer that was submitted is in `transfers.csv` once, with how it ended.
+//! - Every submitted transfer is in `transfers.csv` once, with its end.
 //! - Nothing here waits for a service without a limit; an interruption is heard within a tick of the loop.
-//! - Tokens are of least privilege: a source's may only read, a destination's may only write below the run's directory. Files of rules lie below
-//!   `/weir-challenge`, where the catalogue puts them; tokens for them reach that directory and no other.
-//! - What a run leaves behind is its run folder, and nothing at any storage.
+//! - Tokens are of least privilege: a source's may only read, a destination's may only write below the run's directory.
+//!   Files of rules lie below `/weir-challenge`, where the catalogue puts them; tokens for them reach that directory
+//!   and no other.
+//! - A run leaves its run folder behind, and nothing at any storage.
 //! - Deliberately absent: arithmetic of its own, presentation.
 //!
 //! ```no_run

@@ -1,9 +1,9 @@
-//! What a storage says of its files: the answer to a PROPFIND (RFC 4918 section 9.1).
+//! Parsing of a storage's answer to a PROPFIND (RFC 4918 section 9.1).
 
 use quick_xml::{NsReader, events::Event, name::ResolveResult};
 use serde::Serialize;
 
-/// What is asked for.
+/// The requested properties.
 pub const WANTED: &str = concat!(
     r#"<?xml version="1.0" encoding="utf-8"?><D:propfind xmlns:D="DAV:"><D:prop><D:resourcetype/><D:getcontentlength/>"#,
     "<D:getlastmodified/><D:quota-used-bytes/><D:quota-available-bytes/></D:prop></D:propfind>"
@@ -12,7 +12,7 @@ pub const WANTED: &str = concat!(
 /// Elements within one another: a listing has seven.
 const DEPTH: usize = 64;
 
-/// What came is no listing.
+/// The answer is no listing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the listing cannot be read: {0}")]
 pub struct NoListing(String);
@@ -118,7 +118,7 @@ fn reference(part: &quick_xml::events::BytesRef<'_>) -> Result<char> {
     })
 }
 
-/// What an element that ends tells of an entry. Properties that the server does not have come empty, with another status.
+/// Takes the value of an element that ends. Properties that the server lacks come empty, with another status.
 fn take(entry: &mut Entry, name: &str, within: &str, text: &str) {
     let number = || text.trim().parse().ok();
     match name {

@@ -26,7 +26,7 @@ impl SharedMeasurement {
         self.with(|measurement| live(&measurement.snapshot(now), measurement.spec()))
     }
 
-    /// Takes it out, once nobody else has it.
+    /// Takes the measurement out, once there are no other references.
     pub(crate) fn into_inner(self) -> Option<Measurement> {
         let mutex = Arc::into_inner(self.0)?;
         Some(mutex.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -36,7 +36,7 @@ impl SharedMeasurement {
 /// Links that are shown at most.
 const LINKS_SHOWN: usize = 12;
 
-/// The links that are furthest behind what is asked of them, or all if there are few.
+/// The links that are furthest behind their asked rates, or all if there are few.
 fn links(snapshot: &Snapshot, spec: &Spec) -> Vec<LiveLink> {
     let mut links: Vec<(&LinkSpec, &RateNow)> = spec.links.iter().zip(&snapshot.links).collect();
     if links.len() > LINKS_SHOWN {

@@ -1,6 +1,7 @@
-//! `files.csv`: every file that the run makes at a storage, noted before it is made, and every one that it has deleted.
+//! `files.csv`: every file that the run creates at a storage, recorded before it is created, and every one that it has
+//! deleted.
 //!
-//! What is noted here and was not deleted is what a run that was killed has left.
+//! Files that are recorded and not deleted are the leftovers of a killed run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +25,8 @@ impl MadeFiles {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes files that are about to be made, or whose checksum is known now. They are in the file when this returns.
+    /// Records files that are about to be created, or whose checksum is known now. They are in the file when this
+    /// returns.
     pub(crate) fn make<'r>(&self, rows: impl IntoIterator<Item = FileRow<'r>>) {
         self.with(|file| {
             for row in rows {

@@ -1,4 +1,4 @@
-//! Looks at the machine before anything is started, and says what will be.
+//! Checks of the machine before a run, and the summary of the run.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const FILES_OF_SERVICES: u64 = 256;
 /// encrypting, decrypting, checksumming and writing on the same machine.
 const RATE_PER_CORE: u64 = 2_000_000_000;
 
-/// Raises the limit on open files, shows what the run needs and what there is.
+/// Raises the limit on open files; shows the needs of the run and the resources of the machine.
 ///
 /// # Errors
 /// When the data areas do not fit on the disk.
@@ -55,7 +55,7 @@ pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> 
     }
 }
 
-/// Says in one sentence what will be started.
+/// Describes in one sentence what the run will start.
 fn starts(plan: &Plan) -> String {
     let embedded = plan.grid.rses.iter().filter(|rse| rse.kind.is_embedded()).count();
     let external = plan.grid.rses.iter().filter_map(|rse| match &rse.kind {

@@ -1,4 +1,4 @@
-//! What a run tells while it runs.
+//! Progress of a run.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::sites::SitesReport;
 
-/// Somebody who watches a run.
+/// An observer of a run.
 ///
 /// Called from the run's own tasks, several times a second at most; must return soon.
 pub trait Progress: Send + Sync + 'static {
@@ -14,7 +14,7 @@ pub trait Progress: Send + Sync + 'static {
     fn show(&self, update: &Update);
 }
 
-/// Nobody watches.
+/// Ignores all updates.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -26,7 +26,7 @@ impl Progress for Silent {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Update {
-    /// What the run needs and what the machine has; the first update, before anything is started.
+    /// The needs of the run and the resources of the machine; the first update, before anything is started.
     Preflight(Preflight),
     /// The run folder is there, and its log.
     Folder {
@@ -38,7 +38,7 @@ pub enum Update {
         /// The sentence, without full stop.
         text: String,
     },
-    /// What was found at storage that does not start with the grid.
+    /// The checks of external storage.
     Sites(SitesReport),
     /// Source files on their way.
     Seeding(Seeding),
@@ -66,12 +66,12 @@ impl Update {
     }
 }
 
-/// What the run needs and what the machine has.
+/// The needs of the run and the resources of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Preflight {
     /// Name of the challenge.
     pub challenge: String,
-    /// What will be started, in one sentence.
+    /// The parts to be started, in one sentence.
     pub starts: String,
     /// Asked rate, if one is asked.
     pub asked_bps: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Preflight {
     pub needed_bytes: u64,
     /// Open files allowed; `None` for no limit.
     pub open_files: Option<u64>,
-    /// What may go wrong; empty when nothing is in sight.
+    /// Warnings; may be empty.
     pub warnings: Vec<String>,
 }
 
@@ -96,11 +96,11 @@ pub struct Preflight {
 pub struct Seeding {
     /// Source files in all.
     pub files: u64,
-    /// Those that are there.
+    /// The present ones.
     pub files_done: u64,
     /// Their bytes in all.
     pub bytes: u64,
-    /// Those that are there.
+    /// The present ones.
     pub bytes_done: u64,
 }
 
@@ -119,15 +119,16 @@ pub struct Live {
     pub asked_bps: Option<u64>,
     /// Bytes delivered in the last ten seconds, as a rate.
     pub achieved_bps: u64,
-    /// The same for each site, what comes in, in the order of the grid.
+    /// The same for the traffic into each site, in the order of the grid.
     pub sites: Vec<LiveSite>,
-    /// The same for the links that are furthest behind what is asked of them; for all, in the order of the challenge, if there are few.
+    /// The same for the links that are furthest behind their asked rates; for all, in the order of the challenge, if
+    /// there are few.
     pub links: Vec<LiveLink>,
     /// How many links there are.
     pub n_links: u64,
     /// Transfers under way at this moment.
     pub active: u64,
-    /// Transfers under way in the last ten seconds, the mean, also of those that were shorter than the time between two looks.
+    /// Mean number of transfers under way in the last ten seconds, including those shorter than the interval of looks.
     pub active_mean: f64,
     /// Transfers submitted and waiting.
     pub queued: u64,
@@ -137,7 +138,7 @@ pub struct Live {
     pub failed: u64,
     /// Sizes of all transfers submitted.
     pub injected_bytes: u64,
-    /// Sizes of those that finished.
+    /// Sizes of the finished ones.
     pub verified_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Drives the workloads that hold rates: asks their injectors what is due, and hands it to the engine.
+//! The workloads that hold rates: passes the due injections of their injectors to the engine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::engine::{Engine, Freed};
 use crate::injection::InjectionDoor;
 use crate::record::{Wanted, WantedFile};
 
-/// Where a rated link finds what the run knows by number.
+/// The numbers of a rated link's objects in the run.
 #[derive(Debug, Clone)]
 pub(crate) struct RatedPlaces {
     /// Number of the link.
     pub(crate) link: usize,
-    /// Numbers of its source files; with rules those whose copies are not at the destination, the one that was free first in front.
+    /// Numbers of its source files; with rules, those whose copies are not at the destination, the longest free one
+    /// first.
     pub(crate) sources: VecDeque<usize>,
     /// How many there are in all.
     pub(crate) n_sources: usize,
@@ -30,11 +31,11 @@ const KEPT_PART: usize = 4;
 #[derive(Debug)]
 pub(crate) struct RatesDriver {
     workloads: Vec<RatesWorkload>,
-    /// Rows and events that nobody has taken yet.
+    /// Rows and events that have not been taken yet.
     ledger: Vec<LedgerRow>,
     events: Vec<Event>,
     given_up: u64,
-    /// RSEs whose lack of space was told.
+    /// RSEs whose lack of space was reported.
     full: BTreeSet<String>,
 }
 
@@ -88,7 +89,7 @@ impl RatesDriver {
         (!driver.workloads.is_empty()).then_some(driver)
     }
 
-    /// Injects what is due.
+    /// Injects the files that are due.
     pub(crate) fn tick<D: InjectionDoor>(&mut self, now: Duration, engine: &mut Engine<D>) {
         let moment = timestamp(now);
         for freed in engine.take_freed() {
@@ -133,7 +134,7 @@ impl RatesDriver {
         std::mem::take(&mut self.ledger)
     }
 
-    /// Takes what is worth knowing about the injection since the last call.
+    /// Takes the notable events of the injection since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -185,7 +186,7 @@ impl RatesWorkload {
         self.links.iter().map(observation).collect()
     }
 
-    /// Submits what is due, one job or one rule per link.
+    /// Submits the due injections, one job or one rule per link.
     fn submit<D: InjectionDoor>(&mut self, injections: &[Injection], engine: &mut Engine<D>) {
         let mut files: BTreeMap<usize, Vec<WantedFile>> = BTreeMap::new();
         for injection in injections {

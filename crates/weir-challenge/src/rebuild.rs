@@ -17,12 +17,12 @@ use crate::folder::RunFolder;
 /// Why there is no report of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
-    /// The folder is not that of a run, or its run ended before it wrote anything.
+    /// The folder does not belong to a run, or its run ended before it wrote anything.
     #[error("{path} could not be read: the folder holds no run that began")]
     NoRun {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The challenge that the run kept is none any more.

@@ -1,4 +1,4 @@
-//! What is wanted of transfers, and what is remembered of each until it has ended.
+//! The wanted transfers, and the record of each until it has ended.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct Wanted {
     pub(crate) link: usize,
     pub(crate) activity: String,
     pub(crate) mode: Option<&'static str>,
-    /// Whether each transfer is a measurement: what its first attempt says is the result.
+    /// Whether each transfer is a measurement: its first attempt decides.
     pub(crate) measured: bool,
     /// Whether a rule asks for them.
     pub(crate) by_rule: bool,
@@ -109,14 +109,15 @@ impl Record {
         self.accepted = Some(at);
     }
 
-    /// Takes over what the service says about its end.
+    /// Takes over the service's report about its end.
     pub(crate) fn observe(&mut self, observed: Observed, started: Option<Duration>) {
         self.started = started;
         self.mode = observed.mode;
         self.counted = observed.counted;
         self.first_byte = observed.first_byte;
         self.retries = observed.retries;
-        // Who says finished and does not count has moved the file; so has an earlier attempt of one that was adopted.
+        // A service that reports an end without a count has moved the file; so has an earlier attempt of an adopted
+        // one.
         let whole = if observed.phase == Phase::Finished {
             self.size
         } else {
@@ -147,7 +148,7 @@ impl Record {
         }
     }
 
-    /// Returns how late it was submitted: what the service took to say yes counts, not only what we took to ask.
+    /// Returns the lateness of its submission, which includes the service's time to answer.
     pub(crate) fn late(&self) -> Duration {
         self.accepted.unwrap_or(self.injected).saturating_sub(self.wanted)
     }
@@ -172,7 +173,7 @@ impl Record {
             stages: self.stages,
             failure: match state {
                 State::Finished => None,
-                // Of what was withdrawn there may be a reason too.
+                // A withdrawn transfer may have a reason too.
                 State::Cancelled | State::Unanswered => self.failure.clone(),
                 State::Failed => Some(self.failure.clone().unwrap_or_else(|| Failure {
                     class: ErrorClass::Internal,
@@ -185,7 +186,7 @@ impl Record {
         }
     }
 
-    /// Returns what its row says beside that.
+    /// Returns the other columns of its row.
     pub(crate) fn row(&self) -> Row<'_> {
         Row {
             id: self.id,

@@ -1,4 +1,4 @@
-//! One request to a service that speaks REST, and what its answer means for an injection.
+//! Requests to a REST service, and the classification of its answers for an injection.
 
 use std::error::Error;
 use std::time::Duration;

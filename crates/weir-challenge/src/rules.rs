@@ -38,7 +38,7 @@ const DATASET_LIFETIME: u64 = 604_800;
 /// The clocks of the catalogue and of the run may differ by this, and the catalogue's times may be whole seconds.
 const CLOCKS: Duration = Duration::from_secs(2);
 
-/// A catalogue, and in whose name it is asked.
+/// A catalogue, with the login of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogService {
     pub(crate) service: Service,
@@ -260,7 +260,7 @@ impl RulesDoor {
         }
     }
 
-    /// Puts together what is known of the files of a rule, and remembers what has not ended.
+    /// Combines the states of the files of a rule, and remembers the unfinished ones.
     fn tell(&self, look: Look, told: &HashMap<String, Observed>) -> (JobId, JobState) {
         let mut observed = Vec::new();
         let mut open = look.made.open.clone();
@@ -336,7 +336,7 @@ impl RulesDoor {
         Ok(bytes)
     }
 
-    /// Says which of these copies the catalogue still knows, those that it is deleting among them.
+    /// Returns the copies that the catalogue still has, including those that it is deleting.
     ///
     /// # Errors
     /// [`InjectionError`].
@@ -380,7 +380,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     places::fuzz(data);
 }
 
-/// What the catalogue says of a rule.
+/// The catalogue's answers about a rule.
 struct Look {
     rule: String,
     made: Made,
@@ -395,7 +395,7 @@ impl Look {
         self.files.iter().filter_map(|(_, _, request)| request.as_ref()?.job())
     }
 
-    /// The end of a file that had not come when its rule was gone; `last` is what was known of it then.
+    /// The end of a file that had not arrived when its rule was gone; `last` is its last known state.
     fn lost(&self, did: &str, last: Observed) -> Observed {
         let made = &self.made;
         let is_over = made

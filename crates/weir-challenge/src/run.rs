@@ -48,7 +48,7 @@ const SETTLE: Duration = Duration::from_secs(60);
 /// How often the presenter gets figures.
 const TELL: Duration = Duration::from_millis(500);
 
-/// What a run leaves.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
     /// The report.
@@ -72,11 +72,11 @@ impl RunOutcome {
 
 /// Runs a plan against its grid and writes the run folder.
 ///
-/// Starts the embedded part of the grid, puts source files in place, injects, observes, drains, audits, compares counters,
-/// cleans up everywhere and reports. To be called on a runtime of its own: data moves on the grid's.
+/// Starts the embedded part of the grid, puts source files in place, injects, observes, drains, audits, compares
+/// counters, cleans up everywhere and reports. To be called on a runtime of its own: data moves on the grid's.
 ///
 /// # Errors
-/// When the challenge could not begin; after that, whatever goes wrong is in the report.
+/// When the challenge could not begin; later errors are in the report.
 pub async fn run(
     plan: Plan,
     options: Options,
@@ -106,12 +106,14 @@ pub async fn run(
     outcome
 }
 
-/// Looks at the storages of a plan as a run would do before it begins, and leaves nothing; `None` if all of them start with the grid.
+/// Checks the storages of a plan as a run would before it begins, and leaves nothing; `None` if all of them start with
+/// the grid.
 ///
-/// The grid is started for it, in a folder of its own below `options.out`, which is removed unless something could not be deleted.
+/// The grid is started for it, in a folder of its own below `options.out`, which is removed unless something could not
+/// be deleted.
 ///
 /// # Errors
-/// When the grid could not start. What does not work at a storage is in the report.
+/// When the grid could not start. Problems at a storage are in the report.
 pub async fn check_sites(
     plan: Plan,
     options: Options,
@@ -147,7 +149,7 @@ pub async fn check_sites(
     Ok(report)
 }
 
-/// What a grid is started for.
+/// The purpose for which a grid is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Run,
@@ -172,7 +174,7 @@ fn lay_ground(plan: &Plan, options: &Options) -> Result<(Arc<RunFolder>, PathBuf
         _ => folder.path().join("scratch"),
     };
     let made = scratch.parent().map_or(Ok(()), std::fs::create_dir_all);
-    // Only one that was not there: whoever made it before could look on, or have put something into it.
+    // Only a new folder: the creator of an existing one could read it, or have put something into it.
     let made = made.and_then(|()| DirBuilder::new().mode(0o700).create(&scratch));
     made.map_err(|source| RunError::Folder {
         path: scratch.clone(),
@@ -225,7 +227,7 @@ async fn run_in(
         host,
     };
     let outcome = run.with(&grid, purpose).await;
-    // Dropping the grid cuts everything off, which is what a second interruption asks for.
+    // Dropping the grid cuts everything off, as a second interruption demands.
     let stopped = tokio::select! {
         stopped = grid.shutdown() => stopped,
         () = stop.hard.cancelled() => Ok(()),
@@ -412,7 +414,7 @@ impl RunTask<'_> {
             crosschecks.extend(catalogued::compare(&doors, &known, &stored, &engine.leaving()));
         }
         let audit = self.audit(std::mem::take(&mut books.samples), &sources, &doors).await;
-        // What is kept for a look is at the embedded storages; nothing of a run stays at others.
+        // Files kept for inspection are at the embedded storages; nothing of a run stays at others.
         let (keep, all) = (self.options.keep, doors.clone());
         let stays = move |door: usize| keep && all[door].embedded;
         if keep {
@@ -481,7 +483,7 @@ impl RunTask<'_> {
         })))
     }
 
-    /// Says how to remove what a run that ends here may leave.
+    /// Describes how to remove possible leftovers of a run that ends here.
     fn may_be_left(&self, what: &str) {
         let folder = self.folder.path().display();
         let text = format!("{what} may be left at storages: weir challenge clean {folder} removes them");
@@ -524,7 +526,8 @@ impl RunTask<'_> {
         Ok(report)
     }
 
-    /// Waits until the disk has what was written before the run: its flush would stop the services' own commits in the middle of it.
+    /// Waits until earlier writes are on the disk: their flush would stop the services' own commits in the middle of
+    /// the run.
     async fn settle(&self) {
         let scratch = self.scratch.to_owned();
         let flush = move || Ok(rustix::fs::syncfs(std::fs::File::open(scratch)?)?);
@@ -563,7 +566,7 @@ fn destinations_of_rules(plan: &Plan, rated: &BTreeMap<usize, Vec<RatedPlaces>>,
     doors.into_iter().collect()
 }
 
-/// Shows the figures, whatever the run waits for.
+/// Shows the figures, even while the run waits.
 async fn tell(measurement: SharedMeasurement, clock: Clock, progress: Arc<dyn Progress>) {
     let mut ticks = tokio::time::interval(TELL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -22,7 +22,7 @@ const UPLOADS_AT_ONCE: usize = 4;
 pub(crate) struct SourceFile {
     /// Index of the door it is at.
     pub(crate) door: usize,
-    /// Where it is, below the door's base; of one that the catalogue knows, once it was asked for the place.
+    /// Its path below the door's base; with a catalogue, known after the catalogue was asked.
     pub(crate) path: String,
     /// Its name in the catalogue; `None` if rules are not made over it.
     pub(crate) did: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
-    /// What is noted of it.
+    /// Its row in the list of files.
     fn row<'r>(&'r self, doors: &'r [StorageDoor], checksum: Option<&Checksum>) -> FileRow<'r> {
         FileRow {
             happened: Happened::Made,
@@ -50,13 +50,13 @@ impl SourceFile {
 /// Why a door has no source files.
 #[derive(Debug, Clone)]
 pub(crate) struct NoSources {
-    /// The class of what went wrong when they were written.
+    /// The class of the error when they were written.
     pub(crate) class: ErrorClass,
     /// The same for people.
     pub(crate) reason: String,
 }
 
-/// The source files of a run: one per door, size and variant, whatever links and workloads share it.
+/// The source files of a run: one per door, size and variant, shared by all links and workloads.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     files: Vec<SourceFile>,

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::injection::InjectionDoor;
 use crate::record::{Wanted, WantedFile};
 
-/// Where the transfers of a cell find what the run knows by index.
+/// The indices of a cell's objects in the run.
 #[derive(Debug, Clone)]
 pub(crate) struct CellPlaces {
     /// Index of the link.
@@ -50,7 +50,7 @@ impl StepsDriver {
         self.core.is_done()
     }
 
-    /// Submits what may start.
+    /// Submits the transfers that may start.
     pub(crate) fn tick<D: InjectionDoor>(&mut self, now: Duration, engine: &mut Engine<D>) {
         let moment = Timestamp(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
         let mut injections = Vec::new();

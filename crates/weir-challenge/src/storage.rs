@@ -52,13 +52,13 @@ pub(crate) struct StorageDoor {
     pub(crate) directory: String,
     /// Where tokens come from.
     pub(crate) tokens: TokenSource,
-    /// Speaks to it, and trusts whom it needs.
+    /// The client, with its trusted authorities.
     pub(crate) client: Client,
     /// Whether it was seen to tell no Adler-32 of its files: copies to it are verified by size alone.
     pub(crate) without_checksums: Arc<AtomicBool>,
 }
 
-/// What a storage door did not do.
+/// The error of a storage door.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StorageError {
     /// There is no token for it.
@@ -66,27 +66,27 @@ pub(crate) enum StorageError {
     Token {
         /// The RSE.
         rse: String,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: TokenError,
     },
     /// It could not be asked.
     #[error("could not {operation} {path} at {rse}")]
     Exchange {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// Path below the base.
         path: String,
         /// The RSE.
         rse: String,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
     /// It says no.
     #[error("could not {operation} {path} at {rse}: {status} {message}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// Path below the base.
         path: String,
@@ -123,7 +123,7 @@ pub(crate) struct Counters {
     pub(crate) broken_received: u64,
     /// Bytes sent in such.
     pub(crate) broken_sent: u64,
-    /// What TCP carried for that and all else, where the storage tells.
+    /// All bytes that TCP carried, where the storage reports them.
     pub(crate) carried: Option<Carried>,
     /// Bytes of files that are there.
     pub(crate) there: u64,
@@ -139,7 +139,7 @@ pub(crate) struct Carried {
 }
 
 impl Counters {
-    /// Returns what was counted since an earlier reading.
+    /// Returns the counts since an earlier reading.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             received: self.received.saturating_sub(before.received),
@@ -174,7 +174,7 @@ impl StorageDoor {
             .map_or(&self.url, |slash| &self.url[..host + slash])
     }
 
-    /// Returns the door for a path: one whose tokens reach it. The paths of files that a catalogue knows begin with its scope.
+    /// Returns the door for a path: one whose tokens reach it. Paths of files in a catalogue begin with its scope.
     pub(crate) fn of_path(&self, path: &str) -> Self {
         let own = path.strip_prefix(&self.directory);
         let mut door = self.clone();
@@ -191,7 +191,7 @@ impl StorageDoor {
             .await
     }
 
-    /// Returns a token for a destination: may write below the run's directory, and read back what was written.
+    /// Returns a token for a destination: it may write below the run's directory, and read files there.
     pub(crate) async fn token_to_write(&self) -> Result<Secret, StorageError> {
         let path = self.scope_of(&self.directory);
         self.token(&format!("storage.modify:{path} storage.read:{path}")).await
@@ -254,7 +254,7 @@ impl StorageDoor {
         })
     }
 
-    /// Makes the directories above a path; those that exist are no error.
+    /// Makes the directories above a path; existing ones are no error.
     async fn make_directories(&self, path: &str) -> Result<(), StorageError> {
         for (end, _) in path.match_indices('/').filter(|(end, _)| *end > 0) {
             let directory = &path[..end];
@@ -352,7 +352,7 @@ impl StorageDoor {
         })
     }
 
-    /// Writes an empty file as somebody who has no token.
+    /// Writes an empty file without a token.
     pub(crate) async fn write_without_token(&self, path: &str) -> Result<(), StorageError> {
         let call = Call::new("write", "PUT", path, None).header(header::CONTENT_LENGTH, 0.into());
         self.send(call).await.map(|_| ())
@@ -377,12 +377,12 @@ impl StorageDoor {
     }
 }
 
-/// Which transfers' bytes are added up.
+/// The transfers whose bytes are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// All but those that failed.
+    /// All but failed ones.
     Completed,
-    /// Those that failed.
+    /// Failed ones.
     Broken,
 }
 
@@ -399,7 +399,7 @@ fn sum_of(text: &str, counter: &str, which: Ended) -> u64 {
         .sum()
 }
 
-/// Adds up what the files of all areas use.
+/// Sums the used bytes of all areas.
 fn used_of(text: &str) -> u64 {
     let lines = text
         .lines()
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn used_space_is_that_of_files_alone() {
-        // Wrong: what the catalogue says is there is compared with what is free.
+        // Wrong: free bytes are compared with the catalogue's bytes.
         let text = "weir_storage_space_bytes{area=\"a\",state=\"used\"} 40\nweir_storage_space_bytes{area=\"a\",state=\"available\"} 7\n\
             weir_storage_space_bytes{area=\"b\",state=\"used\"} 2\n";
         assert_eq!(used_of(text), 42);

@@ -37,9 +37,9 @@ pub enum Strategy {
     PendingData,
     /// The shortest time until the queue of the link is copied.
     WaitingTime,
-    /// That time, multiplied by the expected number of attempts.
+    /// Waiting time, multiplied by the expected number of attempts.
     WaitingTimeWithError,
-    /// That time, plus the time of the copy itself.
+    /// Waiting time as above, plus the time of the copy itself.
     Duration,
 }
 

@@ -128,8 +128,8 @@ fn feed() -> Vec<u64> {
     days
 }
 
-/// Wrong: the injector of a challenge of twelve days is killed for its memory on the last of them. Memory is that of a whole process, so
-/// the test runs in one of its own.
+/// Wrong: the injector of a challenge of twelve days is killed for its memory on the last of them. The memory of a
+/// whole process is measured, so the test runs in one of its own.
 #[test]
 fn twelve_days_need_no_more_memory_than_two() {
     if std::env::var_os(ALONE).is_none() {

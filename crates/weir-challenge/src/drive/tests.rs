@@ -1,4 +1,4 @@
-//! Whole runs, short ones, against a service that does what the test says.
+//! Whole runs, short ones, against a scripted service.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::collections::BTreeMap;

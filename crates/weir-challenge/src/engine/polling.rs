@@ -20,7 +20,7 @@ impl<D: InjectionDoor> Engine<D> {
         let count = self.poll_order.len().min(JOBS_PER_POLL * POLLS_PER_ROUND);
         let mut round: Vec<JobId> = self.poll_order.drain(..count).collect();
         self.poll_order.extend(round.iter().cloned());
-        // One service is asked for those of one kind.
+        // One service is asked for all jobs of one kind.
         round.sort_by_key(JobId::is_rule);
         let door = self.door.clone();
         self.polls.spawn(async move {
@@ -51,7 +51,7 @@ impl<D: InjectionDoor> Engine<D> {
                 }
                 Err(error) => {
                     self.poll_failures += 1;
-                    // The first says what is wrong; a service that is down would repeat it twice a second.
+                    // The first error is logged; a service that is down would repeat it twice a second.
                     if self.poll_failures == 1 || self.poll_failures.is_multiple_of(60) {
                         self.folder
                             .log(&format!("poll failed: {}", weir_auth::error_chain(&error)));
@@ -88,7 +88,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
         pending.phase = observed.phase;
         pending.record.retries = observed.retries;
-        // A catalogue says of each file why it waits; of others the reason is that of the last attempt.
+        // A catalogue gives the reason why each file waits; for others the reason is that of the last attempt.
         if pending.record.stages.is_some() && !observed.phase.is_final() {
             pending.waits.clone_from(&observed.reason);
         }

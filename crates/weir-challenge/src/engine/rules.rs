@@ -70,7 +70,7 @@ pub(super) struct Rules {
     open: BTreeMap<JobId, OpenRule>,
     /// Rules that have not ended.
     alive: BTreeMap<JobId, Alive>,
-    /// Rows that nobody has taken yet.
+    /// Rows that have not been taken yet.
     ended: Vec<RuleRow>,
     /// By the end of their rules, and by the number of the transfer.
     leaving: BTreeMap<(Duration, u64), Leaving>,
@@ -172,8 +172,8 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Notes the rules that protect the source files at these doors: they end with those of the run. If the catalogue outlives the run, all that it
-    /// has to delete then is waited for.
+    /// Records the rules that protect the source files at these doors: they end with those of the run. If the catalogue
+    /// outlives the run, all its remaining deletions are awaited.
     pub(crate) fn protected_by(&mut self, rules: Vec<(usize, JobId)>, is_elsewhere: bool) {
         self.rules.is_elsewhere = is_elsewhere;
         let end = Duration::MAX;
@@ -250,7 +250,7 @@ impl<D: InjectionDoor> Engine<D> {
             .spawn(async move { cancel_patiently(&*door, &[rule]).await });
     }
 
-    /// Takes in which copies are gone, and asks for those whose rules have ended.
+    /// Takes the list of deleted copies, and asks for those whose rules have ended.
     pub(super) fn look_after_rules(&mut self) {
         while let Some(looked) = self.rules.looks.try_join_next() {
             self.take_looked(looked.expect("a look does not panic"));
@@ -330,7 +330,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Deletes all rules of the run that have not ended, but those whose copies stay.
+    /// Deletes all rules of the run that have not ended, except those whose copies stay.
     pub(super) fn end_rules(&mut self, stays: &dyn Fn(usize) -> bool) {
         let now = self.clock.now();
         let leaving = std::mem::take(&mut self.rules.leaving);
@@ -353,7 +353,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Whether somebody still sees what the catalogue did not delete at a door when the run is over.
+    /// Whether leftovers of the catalogue at a door outlive the run.
     fn outlives(&self, door: usize) -> bool {
         self.rules.is_elsewhere || !self.doors[door].embedded
     }
@@ -410,7 +410,8 @@ impl<D: InjectionDoor> Engine<D> {
         std::mem::take(&mut self.rules.freed)
     }
 
-    /// Bytes at each door that may be gone from the storage or from the catalogue: copies whose rules have ended, and those that did not come.
+    /// Bytes at each door that may be gone from the storage or from the catalogue: copies whose rules have ended, and
+    /// files that did not arrive.
     pub(crate) fn leaving(&self) -> Vec<u64> {
         let mut bytes = vec![0; self.doors.len()];
         let now = self.clock.now();
@@ -422,7 +423,7 @@ impl<D: InjectionDoor> Engine<D> {
         bytes
     }
 
-    /// Deletions that the catalogue owed, and those that it has done.
+    /// Due deletions of the catalogue, and completed ones.
     pub(crate) fn deletions(&self) -> &Deletions {
         &self.rules.deletions
     }

@@ -1,4 +1,4 @@
-//! The engine against a service that does what the test says.
+//! The engine against a scripted service.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use crate::record::WantedFile;
 pub(crate) struct Scripted {
     /// Answers to the next submissions; afterwards every one is taken.
     refusals: Mutex<VecDeque<InjectionError>>,
-    /// What is known of each job, and the phase its transfers are in.
+    /// The transfers of each job, and their phase.
     jobs: Mutex<BTreeMap<JobId, (Vec<u64>, Phase)>>,
     /// The fates of jobs, by the order in which they are taken.
     fates: Mutex<BTreeMap<usize, Fate>>,
@@ -247,7 +247,7 @@ async fn a_transfer_is_counted_where_it_is() {
     assert_eq!((engine.link(0, 0).unfinished, engine.link(0, 0).delivered), (0, 300));
     assert_eq!((ended(&engine, State::Finished), engine.sums().active), (3, 0));
     assert_eq!(engine.space_left(0, 0), Some(700));
-    // What the service counted, not what was asked of it: otherwise the cross-check compares the plan with the storages.
+    // The service's count, not the asked size: otherwise the cross-check compares the plan with the storages.
     assert!(
         engine
             .ended

@@ -12,16 +12,16 @@ use crate::injection::{InjectionDoor, JobId, Observed, Phase};
 /// How long a service may not know a job that it took: another node, or a proxy at a restart, may answer for a while without its store.
 const UNKNOWN_MAX: Duration = Duration::from_secs(5);
 
-/// Links that the service is asked about at once when a run withdraws what has not ended.
+/// Concurrent questions about links when a run withdraws unfinished transfers.
 const ASKED_AT_ONCE: usize = 16;
 
 /// Time for all of these questions.
 const ASKING_MAX: Duration = Duration::from_secs(10);
 
-/// Why a run withdraws what has not ended.
+/// The reason why a run withdraws unfinished transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Withdrawal {
-    /// The run was interrupted: nobody failed.
+    /// The run was interrupted: no party failed.
     Interrupted,
     /// The drain of this length is over: the service did not end it.
     Overdue(Duration),
@@ -75,7 +75,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
     }
 
-    /// Asks the service what holds back the links on which something has not ended, as many of them as there is time for.
+    /// Asks the service for the reasons that hold back links with unfinished transfers, as many as there is time for.
     async fn ask_what_holds(&mut self) {
         let links: BTreeSet<usize> = self.pending.values().map(|pending| pending.record.link).collect();
         let door = &self.door;
@@ -93,7 +93,7 @@ impl<D: InjectionDoor> Engine<D> {
         self.held_back = told.into_iter().collect();
     }
 
-    /// Adds to the failure of a transfer that was withdrawn what it was in: its copy, or a queue that did not move.
+    /// Adds the last state of a withdrawn transfer to its failure: its copy, or a queue that did not move.
     fn explained(&self, failure: Failure, of: Option<&Waiting>, was_active: bool) -> Failure {
         if was_active {
             return failure.in_its_copy();
@@ -112,7 +112,7 @@ impl<D: InjectionDoor> Engine<D> {
         failure.held_back(&held.text, party.filter(|_| held.by_failures))
     }
 
-    /// Takes in that a transfer was cancelled: by this run, or by somebody else, which fails it.
+    /// Records the cancellation of a transfer: by this run, or by another client, which fails it.
     pub(super) fn take_cancelled(&mut self, observed: Observed, was_active: bool) {
         let waiting = self.pending.get(&observed.id).map(Waiting::of);
         let by_rule = waiting.as_ref().is_some_and(|waiting| waiting.by_rule);

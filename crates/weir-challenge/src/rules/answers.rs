@@ -47,7 +47,7 @@ pub(super) struct Request {
     weir: Exact,
 }
 
-/// What Weir's catalogue adds: the same times in milliseconds.
+/// Additional data of Weir's catalogue: the same times in milliseconds.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Exact {
@@ -90,7 +90,7 @@ impl Request {
         moment(self.weir.created, self.created_at.as_deref())
     }
 
-    /// What it says about a transfer, with what the transfer service that carried it out says, if that was asked.
+    /// The state of a transfer, combined with the transfer service's answer if it was asked.
     pub(super) fn observed(&self, id: u64, carried: Option<&Observed>) -> Observed {
         let ended = match self.state.as_str() {
             "DONE" => Some(Phase::Finished),

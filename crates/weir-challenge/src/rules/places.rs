@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn places_are_compared_as_clients_reach_them() {
-        // Wrong: a run is refused because the catalogue writes the port that everybody knows, or a file of a neighbour's area passes for ours.
+        // Wrong: a run is refused because the catalogue writes a default port, or a file of a neighbour's area passes
+        // for ours.
         let path = |base: &str, pfn: &str| path_below(base, pfn);
         let some = |path: &str| Some(path.to_owned());
         assert_eq!(path("https://a.org/x", "davs://a.org:443/x/s/f"), some("/s/f"));

@@ -17,8 +17,8 @@ pub(crate) struct Copy {
     pub(crate) mode: Option<Mode>,
 }
 
-/// The copies that stand for those which a plan needs and in which a storage takes part that is not the grid's own, and how many are
-/// left out. Drawn from the plan's seed, so that each such storage is source and destination at least once where it is in the plan.
+/// A sample of the plan's copies with an external storage at one end, and the number of those left out. Drawn from the
+/// plan's seed, so that each such storage is source and destination at least once where it is in the plan.
 pub(crate) fn copies(plan: &Plan, doors: &[StorageDoor], most: usize) -> (Vec<Copy>, usize) {
     let numbers: BTreeMap<&str, usize> = doors
         .iter()
@@ -57,7 +57,7 @@ pub(crate) fn copies(plan: &Plan, doors: &[StorageDoor], most: usize) -> (Vec<Co
     for last in (1..all.len()).rev() {
         all.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
     }
-    // Whoever brings a storage in a role that no other has brought comes first.
+    // Copies that bring a storage in a new role come first.
     let mut seen = BTreeSet::new();
     let mut is_new = |copy: &Copy| {
         let source = seen.insert((copy.source, false, copy.mode));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn each_storage_is_tried_in_each_role_and_mode() {
-        // Wrong: a storage that cannot be read from is not noticed, because its links were not among those that were drawn.
+        // Wrong: an unreadable storage is not noticed, because its links were not drawn.
         for seed in 0..20 {
             let (plan, doors) = all_pairs(seed);
             let (chosen, left_out) = copies(&plan, &doors, 40);

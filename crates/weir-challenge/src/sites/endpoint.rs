@@ -1,4 +1,4 @@
-//! What is tried at one storage.
+//! The checks of one storage.
 
 use std::error::Error as _;
 use std::fmt;
@@ -40,7 +40,7 @@ impl ChainCheck for Shown {
     }
 }
 
-/// Tries everything but copies and the deletion; what cannot work after a failure is left out.
+/// Runs all checks but copies and the deletion; checks that cannot work after a failure are left out.
 pub(super) async fn check(
     door: &StorageDoor,
     file: &TestFile,
@@ -49,7 +49,7 @@ pub(super) async fn check(
     deadline: Instant,
 ) -> SiteChecks {
     let mut checks = look_at(&door.client, (Method::OPTIONS, &door.url), deadline).await;
-    // A clock that is off may be the cause of what fails next, which should be seen too.
+    // A wrong clock may be the cause of the next failure, which should be seen too.
     let has_failed = |check: &Check| check.outcome.has_failed() && check.name != "clock";
     if !checks.iter().any(has_failed) {
         let (more, _is_written) = Box::pin(work_at(door, file, needed, Some(made), deadline)).await;
@@ -98,7 +98,7 @@ fn row<'r>(door: &'r StorageDoor, file: &'r TestFile) -> FileRow<'r> {
     }
 }
 
-/// Name, connection, certificate and clock of what answers such a request, without credentials.
+/// Name, connection, certificate and clock of the server that answers such a request, without credentials.
 pub async fn look_at(client: &Client, (method, url): (Method, &str), deadline: Instant) -> Vec<Check> {
     let uri: Option<http::Uri> = url.parse().ok();
     let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default().to_owned();
@@ -164,7 +164,7 @@ async fn name(host: &str) -> Outcome {
     }
 }
 
-/// What an exchange that did not lead to an answer says of connection and certificate.
+/// The results for connection and certificate of an exchange without an answer.
 fn refused(error: &ClientError, host: &str, took_s: f64) -> Vec<Check> {
     let cause = weir_auth::error_chain(error);
     let check = |name: &'static str, outcome| Check {
@@ -314,7 +314,7 @@ pub(super) async fn delete(door: &StorageDoor, file: &TestFile, made: Option<&Ma
             Ok(Some(_)) => return Outcome::failed("the file is there after its deletion", "ask the site about it"),
             Err(error) => return failed_so(&error),
         }
-        // Who does not delete directories with DELETE leaves empty ones.
+        // Storages that do not delete directories with DELETE keep empty ones.
         for (end, _) in file
             .path
             .rmatch_indices('/')
@@ -327,7 +327,7 @@ pub(super) async fn delete(door: &StorageDoor, file: &TestFile, made: Option<&Ma
     .await
 }
 
-/// A failure with what helps against its kind.
+/// A failure with the remedy for its kind.
 pub(super) fn failed(error: &StorageError) -> Outcome {
     let remedy = match error {
         StorageError::Token { .. } => "see token_file or token_issuer of this RSE in the grid file",

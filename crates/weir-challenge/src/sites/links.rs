@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is asked for.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Number of the first copy as a transfer; those of a run count from zero, and are not as many.
+/// Number of the first copy as a transfer; those of a run count from zero, and are fewer.
 const FIRST: u64 = 1 << 62;
 
-/// What copies are tried with.
+/// The means of trying copies.
 pub(crate) struct Ground<'a, D> {
     pub(crate) doors: &'a [StorageDoor],
     pub(crate) transfer: &'a D,

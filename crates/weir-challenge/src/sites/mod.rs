@@ -1,8 +1,10 @@
-//! Looks at every storage that a plan uses, and at transfer service and catalogue if they run elsewhere, before anything begins: whether it can be reached, trusts and is trusted, takes a file, gives
-//! it back, is read from and written to by the other storages as the plan needs, and deletes.
+//! Preflight of every storage that a plan uses, and of transfer service and catalogue if they run elsewhere. The checks
+//! cover connection, trust in both directions, upload, download, the copies with other storages that the plan needs,
+//! and deletion.
 //!
-//! Storage that starts with the grid is tried only as the other end of a link to one that does not. Everything is written below the run's
-//! own directory and deleted again. What is tried is bounded in copies and time, and what was left out is said.
+//! Storage that starts with the grid is tried only as the other end of a link to one that does not. Everything is
+//! written below the run's own directory and deleted again. The number of copies and the time are bounded, and omitted
+//! checks are listed.
 
 mod catalog;
 mod choice;
@@ -45,7 +47,7 @@ pub struct SiteChecks {
     pub rse: String,
     /// Its base.
     pub url: String,
-    /// What was tried, in order.
+    /// The checks, in order.
     pub checks: Vec<Check>,
 }
 
@@ -67,10 +69,11 @@ pub struct CopyCheck {
     pub took_s: f64,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SitesReport {
-    /// The transfer service and the catalogue if they are not the embedded grid's, every storage that is not, and those of the grid that take part in a copy with one.
+    /// The transfer service and the catalogue if they run elsewhere, every external storage, and those of the grid that
+    /// take part in a copy with one.
     pub sites: Vec<SiteChecks>,
     /// Copies between them.
     pub copies: Vec<CopyCheck>,
@@ -83,7 +86,7 @@ pub struct SitesReport {
 }
 
 impl SitesReport {
-    /// What failed first, in one sentence.
+    /// The first failure, in one sentence.
     pub fn first_failure(&self) -> Option<String> {
         let cause = |outcome: &Outcome| match outcome {
             Outcome::Failed { cause, .. } => Some(cause.clone()),
@@ -200,7 +203,7 @@ pub(crate) async fn check<D: InjectionDoor>(
             continue;
         }
         let deletion = endpoint::delete(&doors[*number], &file, Some(ground.made)).await;
-        // A write that was cut off may have left its file all the same; one that was refused has nothing to delete.
+        // An aborted write may have left its file all the same; a refused one has nothing to delete.
         if ready.contains(number) {
             site.checks.push(deletion);
         }

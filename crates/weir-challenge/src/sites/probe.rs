@@ -1,4 +1,4 @@
-//! Says of any endpoint what it is, what works there, what it refuses, and how fast it is.
+//! The probe of any endpoint: its kind, its working and refused operations, and its speed.
 
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest answer to a question.
 const ANSWER_MAX: usize = 256 * 1024;
 
-/// What is known of an endpoint.
+/// The result of a probe.
 #[derive(Debug, Clone, Serialize)]
 pub struct Probed {
     /// Where it was asked.
     pub url: String,
-    /// What it is, in a few words.
+    /// Its kind, in a few words.
     pub kind: String,
-    /// What was tried, in order.
+    /// The checks, in order.
     pub checks: Vec<Check>,
     /// How fast it took and gave a file.
     pub speeds: Vec<Speed>,
@@ -48,10 +48,10 @@ pub struct Speed {
     pub rate_bps: u64,
 }
 
-/// What an endpoint is asked with.
+/// The credentials and limits of a probe.
 #[derive(Debug, Clone)]
 pub struct Asking {
-    /// Whom to trust.
+    /// The client, with its trusted authorities.
     pub client: Client,
     /// A token for it; without one nothing is written there.
     pub token: Option<Secret>,
@@ -61,7 +61,8 @@ pub struct Asking {
     pub limit: Duration,
 }
 
-/// Looks at the endpoint of a URL: `https://` or `root://`. What is written at a storage is below a directory of its own, and deleted again.
+/// Probes the endpoint of a URL: `https://` or `root://`. Files at a storage are written below a directory of their
+/// own, and deleted again.
 pub async fn probe(url: &str, asking: &Asking) -> Probed {
     let deadline = tokio::time::Instant::now() + asking.limit;
     let mut probed = Probed {
@@ -145,7 +146,7 @@ fn door(url: &str, asking: &Asking) -> StorageDoor {
     }
 }
 
-/// Asks what an endpoint is; true for a storage.
+/// Determines the kind of an endpoint; true for a storage.
 async fn kind_of(client: &Client, url: &str) -> (String, bool) {
     let base = url.trim_end_matches('/');
     let origin = weir_grid::origin(base);
@@ -216,7 +217,7 @@ async fn ask(client: &Client, method: Method, url: &str) -> Option<Answered> {
     Some(Answered { dav, allow, json })
 }
 
-/// Whether somebody without a token can write.
+/// Checks whether an anonymous client can write.
 async fn strangers(door: &StorageDoor) -> Outcome {
     let path = format!("{}-stranger", door.directory);
     let status = match door.write_without_token(&path).await {
@@ -295,7 +296,8 @@ fn root_address(url: &str) -> Option<String> {
     })
 }
 
-/// The greeting of the root protocol: 20 bytes, answered with the version and what the server is (XRootD protocol 5.2, section 2.2).
+/// The greeting of the root protocol: 20 bytes, answered with the version and the kind of server (XRootD protocol 5.2,
+/// section 2.2).
 async fn greet(address: &str, kind: &mut String) -> Outcome {
     let remedy = "see that the server runs, that the port is right, and that no firewall is between";
     let connected = tokio::time::timeout(PATIENCE, tokio::net::TcpStream::connect(address)).await;

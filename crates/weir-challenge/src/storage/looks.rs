@@ -1,4 +1,4 @@
-//! Looking at what a storage holds: one file, or a directory.
+//! Reading metadata at a storage: of one file, or of a directory.
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use weir_http::body;
@@ -13,7 +13,7 @@ const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
 /// Largest listing that is read: some 10,000 names.
 const LISTING_MAX: usize = 16 * 1024 * 1024;
 
-/// What a storage says of a file.
+/// A storage's metadata of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Its size, where told.
@@ -56,7 +56,7 @@ impl StorageDoor {
         }))
     }
 
-    /// Lists a directory: itself, and what lies right below it; `None` if there is none.
+    /// Lists a directory: itself, and its direct members; `None` if there is none.
     pub(crate) async fn list(&self, path: &str) -> Result<Option<Vec<Entry>>, StorageError> {
         self.propfind(path, self.token_to_write().await?).await
     }

@@ -23,7 +23,7 @@ pub(super) struct Call<'a> {
     pub(super) method: Method,
     /// Path below the base.
     pub(super) path: &'a str,
-    /// None: as somebody who has no token.
+    /// `None`: anonymous.
     pub(super) token: Option<Secret>,
     pub(super) headers: HeaderMap,
     /// For all of it but the body of the answer.
@@ -55,8 +55,9 @@ impl StorageDoor {
         self.send_with(call, body::empty).await
     }
 
-    /// Sends a request, and again to each place to which a redirect leads: a storage with pools names the one that holds the file. The token
-    /// does not go along to another server, which finds what it needs in the redirect's URL. `body` makes the body for each place.
+    /// Sends a request, and again to the target of each redirect: a storage with pools redirects to the one that holds
+    /// the file. The token is not sent to another server, whose credential is in the redirect's URL. `body` makes the
+    /// body for each.
     pub(super) async fn send_with(
         &self,
         call: Call<'_>,
