@@ -100,7 +100,7 @@ pub fn restore(copy: &Path, store: &Path, replace: bool) -> Result<u64, BackupEr
     size(store)
 }
 
-/// Renames a database and its logs. Logs without a database are those of one that a crash left renamed alone.
+/// Renames a database and its logs. Logs without a database are left from a crash between the two renames.
 fn set_aside(store: &Path) -> Result<(), BackupError> {
     const PARTS: [&str; 3] = ["", "-wal", "-shm"];
     let before = beside(store, ".before");

@@ -5,7 +5,7 @@ use weir_service::time::{self, Millis};
 /// Tells the time in milliseconds since the Unix epoch, UTC.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Clock {
-    /// That of the service.
+    /// The service's clock.
     #[default]
     Service,
     /// Stands where a test put it, so that an hour passes at once.

@@ -72,7 +72,7 @@ pub struct PostgresConfig {
     /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`. Several, of a primary and
     /// its standbys, with commas between them: the first that takes changes is used.
     pub host: String,
-    /// Its port; that of all of them. Default: 5432.
+    /// Its port; the same for all servers. Default: 5432.
     #[serde(default = "postgres_port")]
     pub port: u16,
     /// The database.
@@ -128,8 +128,8 @@ pub struct TransfersConfig {
     /// URLs of FTS3 REST doors, such as `https://fts.example.org:8446`. The first one carries out all that goes to RSEs whose attribute `fts`
     /// names no other.
     pub services: Vec<String>,
-    /// Requests that the services have at once, at most; the others wait in the catalogue. Those of one activity into one RSE leave room to others: alone
-    /// they get four fifths.
+    /// Most requests that the services have at once; others wait in the catalogue. Requests of one activity into one
+    /// RSE leave room to others: alone they get four fifths.
     pub in_flight: usize,
     /// How often jobs are asked for.
     #[serde(with = "weir_units::duration")]

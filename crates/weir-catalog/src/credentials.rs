@@ -12,7 +12,7 @@ use weir_service::config::Invalid;
 
 use crate::{requests::slice::Site, rses::protocols::Protocol};
 
-/// Where tokens come from: an issuer, or a file that somebody else renews.
+/// The source of tokens: an issuer, or a file that another program renews.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokensConfig {
@@ -22,7 +22,7 @@ pub struct TokensConfig {
     /// The client that the catalogue is there.
     #[serde(default)]
     pub client_id: Option<String>,
-    /// Its secret, in a file that nobody but its owner reads.
+    /// Its secret, in a file that only its owner can read.
     #[serde(default)]
     pub secret_file: Option<PathBuf>,
     /// Instead of an issuer: a file with one token for all services.
@@ -95,7 +95,7 @@ pub(crate) fn keeps_secrets(url: &str) -> bool {
     }
 }
 
-/// Tokens for requests. Clones share what they hold.
+/// Tokens for requests. Clones share their cache.
 #[derive(Debug, Clone)]
 pub struct Credentials(Option<TokenSource>);
 

@@ -101,7 +101,7 @@ async fn repair(database: &Database, now: Millis) -> bool {
     has_more
 }
 
-/// Ends DIDs whose time has come; whether there is more to do at once.
+/// Ends DIDs whose time has come; returns whether there is more to do at once.
 async fn end(database: &Database, now: Millis) -> bool {
     let due = database
         .read(move |session: &mut dyn Session| ending::due(session, now, RULES))

@@ -1,4 +1,5 @@
-//! Targets for the readers of what clients and transfer services send. Built for tests and for the targets of `fuzz/` only.
+//! Fuzz targets for the readers of requests and of transfer services' answers. Built for tests and for the targets of
+//! `fuzz/` only.
 #![allow(
     clippy::missing_panics_doc,
     clippy::expect_used,
@@ -38,7 +39,7 @@ pub fn expressions(data: &[u8]) {
     }
 }
 
-/// Answers of transfer services, and what they tell by themselves. Ends are of attempts that were asked for, each at most once.
+/// Answers and messages of transfer services. Ends are only of attempts that were asked for, each at most once.
 pub fn answers(data: &[u8]) {
     let _ = events::job_of(data);
     let Ok(answer) = serde_json::from_slice::<Answer>(data) else {

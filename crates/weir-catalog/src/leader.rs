@@ -27,7 +27,7 @@ use crate::{
     transfers::{Shown, Transfers, events},
 };
 
-/// Between two looks at who leads, and two renewals.
+/// Interval between checks of the leader, and between renewals.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// This node lets go so long before another one may begin.

@@ -1,10 +1,11 @@
 //! The catalogue of files: their replicas, their owners, and the rules that hold them.
 //!
-//! Its truth is in a database, SQLite or PostgreSQL ([`weir_database`]); memory is bounded by the work in hand. `weir-rules` decides about rules.
+//! Its truth is in a database, SQLite or PostgreSQL ([`weir_database`]); memory is bounded by the work in hand.
+//! `weir-rules` decides about rules.
 //!
 //! - [`backup`]: copies of the database.
 //! - [`accounts`]: accounts, identities, sessions, scopes.
-//! - [`dids`]: files, datasets and containers, and what is in them.
+//! - [`dids`]: files, datasets and containers, and their members.
 //! - [`logins`]: tokens and certificates as logins.
 //! - [`filters`]: filters of searches.
 //! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
@@ -12,7 +13,7 @@
 //! - [`loads`]: load plans, which hold links at rates by rules.
 //! - [`places`]: files at RSEs, as rules hold them.
 //! - [`requests`]: requests from submission to their end.
-//! - [`replicas`]: which files lie at which RSEs.
+//! - [`replicas`]: the files at each RSE.
 //! - [`paths`]: URLs of files at RSEs.
 //! - [`pfn`]: PFNs that clients give.
 //! - [`permissions`]: the operations that each type of account may do.

@@ -13,7 +13,7 @@ use weir_http::{ChainCheck, Client};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcConfig {
-    /// Issuers whose tokens are taken: `iss`, character by character.
+    /// Accepted issuers: `iss`, character by character.
     pub issuers: Vec<String>,
     /// Names of this catalogue in `aud`, beside its URL. Default: none.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! Permissions: one table, by operation and type of account.
 //!
-//! An administrator is the account `root`, or one with the attribute `admin`. An owner is the account that the operation is about: itself,
-//! the one whose scope it changes, the one whose rule it is.
+//! An administrator is the account `root`, or one with the attribute `admin`. An owner is the account that the
+//! operation concerns: itself, the owner of the scope, the owner of the rule.
 
 use weir_model::catalog::AccountType;
 
@@ -26,11 +26,11 @@ pub enum Operation {
     DeleteReplicas,
     /// Add a rule for an account, change or delete it.
     ChangeRules,
-    /// Add a locked rule, or move one of somebody else.
+    /// Add a locked rule, or move one of another account.
     LockRules,
     /// Cancel or change requests.
     ChangeRequests,
-    /// Read what every account may read.
+    /// Read data that every account may read.
     Read,
 }
 
@@ -71,7 +71,7 @@ impl Operation {
     }
 }
 
-/// From whom an operation is taken.
+/// The accounts that may do an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Allowed {
     Administrators,
@@ -92,7 +92,7 @@ fn row(operation: Operation) -> [Allowed; 3] {
         Operation::SeeIdentities | Operation::AddScope | Operation::ChangeDids | Operation::ChangeRules => {
             [Owners, Owners, Owners]
         }
-        // Programs upload for others: a production system registers what it made wherever it was told to.
+        // Programs upload for others: a production system registers its files in any scope that it was given.
         Operation::AddReplicas => [Owners, Owners, Everybody],
         Operation::ChangeRequests => [Administrators, Administrators, Owners],
         Operation::Read => [Everybody, Everybody, Everybody],
@@ -106,7 +106,7 @@ pub struct Asker {
     pub kind: AccountType,
     /// Whether it is an administrator.
     pub is_admin: bool,
-    /// Whether it owns what the operation is about.
+    /// Whether it owns the object of the operation.
     pub is_owner: bool,
 }
 

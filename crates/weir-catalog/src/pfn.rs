@@ -27,7 +27,7 @@ pub enum PfnError {
     Elsewhere {
         /// Scheme, host and port of the PFN.
         given: String,
-        /// Those of the RSE's protocols.
+        /// The prefixes of the RSE's protocols.
         known: String,
     },
     /// It lies beside the folder of the RSE.
@@ -152,7 +152,7 @@ fn endpoint(scheme: &str, authority: &str) -> Result<Endpoint, PfnError> {
     })
 }
 
-/// The path as the file has it. `root://` URLs are not encoded; only what a query begins with is refused there.
+/// The path of the file. `root://` URLs are not encoded; there, only the start of a query is refused.
 fn decoded(family: &str, path: &str) -> Result<String, PfnError> {
     if path.contains('?') {
         return Err(PfnError::Part("query"));

@@ -31,7 +31,7 @@ pub struct Terms<'a> {
 }
 
 impl Terms<'static> {
-    /// For changes that make no request: one that waits again keeps its terms.
+    /// For changes without a new request: a request that waits again keeps its terms.
     pub const NONE: Self = Self {
         activity: "",
         priority: 3,
@@ -88,7 +88,8 @@ pub fn millis(at: Timestamp) -> Millis {
     i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// Makes places of files that have these sizes, all alike, where there are none yet: those that it made. The others are to be read.
+/// Makes places for files of these sizes, all alike, where there are none yet; returns the new ones. Existing ones are
+/// to be read.
 ///
 /// # Errors
 /// The database fails.

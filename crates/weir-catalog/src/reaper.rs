@@ -136,7 +136,7 @@ impl Reaper {
         }
     }
 
-    /// Deletes at one RSE what may go, a chunk of it.
+    /// Deletes a chunk of deletable replicas at one RSE.
     ///
     /// # Errors
     /// The database fails.

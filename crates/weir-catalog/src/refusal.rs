@@ -1,4 +1,4 @@
-//! Why the catalogue does not do what it is asked, in the words of Rucio's clients.
+//! Refusals of the catalogue, in the terms of Rucio's clients.
 
 use weir_store::StoreError;
 
@@ -62,7 +62,7 @@ macro_rules! classes {
 classes! {
     /// The account may not do this.
     AccessDenied = "AccessDenied", 401;
-    /// Nobody is known by this name, password, certificate or token.
+    /// The name, password, certificate or token is unknown.
     CannotAuthenticate = "CannotAuthenticate", 401;
     /// There is no such account.
     AccountNotFound = "AccountNotFound", 404;

@@ -5,7 +5,8 @@ pub const MIGRATIONS: &[&str] = &[
     ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES, LOADS, STREAMS,
 ];
 
-/// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
+/// Accounts, and their identities. Times are milliseconds since the epoch; states are the letters of
+/// `weir_model::catalog`.
 const ACCOUNTS: &str = "
 CREATE TABLE accounts (
     account   TEXT PRIMARY KEY,
@@ -303,9 +304,9 @@ const HOPS: &str = "
 ALTER TABLE requests ADD COLUMN hops TEXT;
 ";
 
-/// Changes of an account's usage are rows of their own, so that two rules of one account need not wait for each other; they are added up
-/// later. The rows of the tables that are checked here no more are never deleted, and whoever refers to one has just read it: a check for
-/// each lock and replica costs PostgreSQL as much as the row itself.
+/// Changes of an account's usage are rows of their own, so that two rules of one account need not wait for each other;
+/// they are added up later. Foreign keys are not checked for tables whose rows are never deleted, and whose reference
+/// was just read: a check for each lock and replica costs PostgreSQL as much as the row itself.
 const COUNTERS: &str = "
 CREATE TABLE usage_changes (
     change_id ID PRIMARY KEY,
@@ -324,8 +325,9 @@ ON POSTGRESQL ALTER TABLE rule_units DROP CONSTRAINT rule_units_rse_id_fkey;
 ON POSTGRESQL ALTER TABLE locks DROP CONSTRAINT locks_rule_id_fkey, DROP CONSTRAINT locks_did_id_fkey, DROP CONSTRAINT locks_rse_id_fkey;
 ";
 
-/// A path of an RSE belongs to one file. Earlier versions took any path: of the files that share one, the first keeps `double_of` 0, and the
-/// others have their own number there, so that `weir catalog check` finds them and nobody deletes the file while two have it.
+/// A path of an RSE belongs to one file. Earlier versions accepted any path: of the files that share one, the first
+/// keeps `double_of` 0, and the others have their own number there, so that `weir catalog check` finds them and the
+/// file is not deleted while two have it.
 pub(crate) const PATHS: &str = "
 ALTER TABLE replicas ADD COLUMN double_of BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX replicas_with_paths ON replicas (rse_id, path, did_id) WHERE path IS NOT NULL;

@@ -327,7 +327,7 @@ impl Running {
     }
 }
 
-/// Reads the first line of a file that nobody else may read.
+/// Reads the first line of a file that only its owner may read.
 fn password(path: &Path) -> io::Result<Secret> {
     let text = weir_auth::files::read_own(path)?;
     if std::fs::metadata(path)?.permissions().mode() & 0o077 != 0 {

@@ -20,7 +20,7 @@ pub(crate) async fn attempt(database: &Database, work: impl Work<()>) -> Option<
     })
 }
 
-/// Does what is not refused.
+/// Runs work that must succeed.
 pub(crate) async fn done<T: Send + 'static>(database: &Database, work: impl Work<T>) -> T {
     database.write(work).await.unwrap()
 }

@@ -116,7 +116,7 @@ pub fn add(
     Ok(())
 }
 
-/// Takes an account from an identity. One that is left with none is forgotten, and so are its sessions.
+/// Takes an account from an identity. An identity without accounts is deleted, and so are its sessions.
 ///
 /// # Errors
 /// [`Class::IdentityError`].

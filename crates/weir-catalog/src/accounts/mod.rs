@@ -109,7 +109,7 @@ pub fn existing(session: &mut dyn Session, name: &AccountName) -> Result<Account
 pub struct Filter {
     /// Accounts of this type.
     pub kind: Option<AccountType>,
-    /// Those that this identity may use.
+    /// Accounts that this identity may use.
     pub identity: Option<String>,
 }
 
@@ -135,7 +135,7 @@ pub enum Change {
     Kind(AccountType),
 }
 
-/// Changes an account. Sessions of one that may not be used any more end.
+/// Changes an account. Sessions of an unusable account end.
 ///
 /// # Errors
 /// [`Class::AccountNotFound`].

@@ -42,7 +42,7 @@ pub fn of(session: &mut dyn Session, owner: &AccountName) -> Result<Vec<Scope>, 
     rows.iter().map(|row| row.parsed(0)).collect()
 }
 
-/// Whose a scope is.
+/// The owner of a scope.
 ///
 /// # Errors
 /// [`Class::ScopeNotFound`].

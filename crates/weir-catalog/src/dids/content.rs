@@ -88,7 +88,7 @@ fn refuse_first(
     Err(Refusal::new(class, format!("At least one of {shown} is in {parent} already")).into())
 }
 
-/// Whether a container is among those that are in it.
+/// Whether a container is among its own members.
 fn contains_itself(session: &mut dyn Session, container: DidId) -> Result<bool, StoreError> {
     let text = "WITH RECURSIVE below (id) AS (SELECT child FROM contents WHERE parent = $1
         UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id) SELECT 1 FROM below WHERE id = $1";
@@ -127,7 +127,7 @@ pub fn detach(session: &mut dyn Session, parent: &Did, children: &[Did], now: Mi
     session.execute(text, &values![from.id.0, now]).map(drop)
 }
 
-/// The numbers of what is directly in a collection, in their order: after this one, and at most so many.
+/// The numbers of a collection's direct members, in their order: after this one, and at most so many.
 pub fn children(session: &mut dyn Session, of: &Known, after: DidId, limit: usize) -> Result<Vec<DidId>, StoreError> {
     let text = "SELECT child FROM contents WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3";
     numbers(session, text, of, (after, limit))

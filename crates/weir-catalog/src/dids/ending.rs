@@ -30,7 +30,7 @@ pub fn part(session: &mut dyn Session, did: DidId, now: Millis) -> Result<bool, 
         // Their locks are released first, part by part.
         return Ok(false);
     }
-    // Rules on collections that it is in let go of what is in it.
+    // Rules on collections that contain it release its members.
     evaluate::content_changed(session, did, now)?;
     let text = "DELETE FROM contents WHERE (parent, child) IN (SELECT parent, child FROM contents WHERE parent = $1 OR child = $1
         ORDER BY parent, child LIMIT $2)";

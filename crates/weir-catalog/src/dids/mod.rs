@@ -27,7 +27,7 @@ pub struct Known {
     pub did: Did,
     /// File, dataset or container.
     pub kind: DidType,
-    /// Whose it is.
+    /// Its owner.
     pub account: AccountName,
     /// The size of a file.
     pub bytes: Option<u64>,
@@ -85,7 +85,7 @@ pub struct New {
     pub did: Did,
     /// File, dataset or container.
     pub kind: DidType,
-    /// Whose it is.
+    /// Its owner.
     pub account: AccountName,
     /// The size of a file.
     pub bytes: Option<u64>,
@@ -142,7 +142,7 @@ pub fn add(session: &mut dyn Session, all: &[New], now: Millis) -> Result<(), St
     Ok(())
 }
 
-/// Which of new DIDs is there already, for people.
+/// The first of new DIDs that exists already, for people.
 fn first_known(session: &mut dyn Session, all: &[New], now: Millis) -> Result<Refusal, StoreError> {
     let mut seen = std::collections::BTreeSet::new();
     for new in all {

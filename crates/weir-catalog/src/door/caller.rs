@@ -46,7 +46,7 @@ fn unknown() -> Refusal {
     Refusal::new(Class::CannotAuthenticate, "Cannot authenticate with given credentials")
 }
 
-/// The account of a token that an issuer gave out: the one that the request names, else the first that its subject may use.
+/// The account of an issuer's token: the one that the request names, else the first that its subject may use.
 async fn by_token(door: &Arc<Door>, parts: &Parts, token: &str) -> Result<Caller, Failure> {
     let verifier = door.by.tokens.as_ref().ok_or_else(unknown)?;
     let verified = verifier.verify(token, weir_service::time::system()).await;

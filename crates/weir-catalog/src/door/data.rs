@@ -39,7 +39,7 @@ pub(super) fn did_of(body: &Object) -> Result<Did, Failure> {
     did(body.needed("scope")?, body.needed("name")?)
 }
 
-/// Within a transaction: refuses changes in the scope of somebody else.
+/// Within a transaction: refuses changes in another account's scope.
 pub(super) fn may_change(
     session: &mut dyn Session,
     caller: &Caller,

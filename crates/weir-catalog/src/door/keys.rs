@@ -10,7 +10,8 @@ use http::Method;
 use super::answer::Failure;
 use crate::refusal::{Class, Refusal};
 
-/// The keys of each route that has some. `key=value` is a key that may only have this value, which is what the route does anyway.
+/// The keys of each route that has some. `key=value` is a key that may only have this value, which is the route's
+/// behaviour anyway.
 const KEYS: &[(&str, &[&str])] = &[
     ("/accounts", &["account_type", "identity"]),
     ("/dids/{scope}/{name}", &["dynamic_depth"]),

@@ -18,7 +18,7 @@ use crate::dids::{self, Known};
 /// Numbers that are read together: 80 kB, which a reader that stops keeps. A container has to be walked through for each.
 const BATCH: usize = 10_000;
 
-/// Reads the numbers of what is in a collection, in their order: after this one, and at most so many.
+/// Reads the numbers of a collection's members, in their order: after this one, and at most so many.
 pub(super) type Content = fn(&mut dyn Session, &Known, DidId, usize) -> Result<Vec<DidId>, StoreError>;
 
 /// Where a listing stands.
@@ -61,7 +61,7 @@ impl Cursor {
     }
 }
 
-/// Streams what is in a collection, a line for each DID.
+/// Streams the members of a collection, a line for each DID.
 pub(super) async fn listed(door: State, did: Did, content: Content, row: fn(&Known) -> String) -> Answer {
     let of = move |session: &mut dyn Session| {
         let of = dids::get(session, &did)?;

@@ -201,7 +201,7 @@ fn asked(body: &Object, own: &AccountName, now: Millis) -> Result<Asked, Failure
     })
 }
 
-/// Within a transaction: looks names up, and refuses what the caller may not do.
+/// Within a transaction: looks names up, and checks the caller's permissions.
 fn plan(session: &mut dyn Session, caller: &Caller, asked: &Asked, now: Millis) -> Result<Plan, StoreError> {
     caller.may(session, Operation::ChangeRules, Some(&asked.account))?;
     let source = rses::get(session, &asked.source)?.id;
@@ -418,7 +418,8 @@ pub(crate) async fn stop(door: State, caller: Caller, Path(id): Path<String>, bo
     Ok(json_answer(&json!({ "stopped": stopped })))
 }
 
-/// `POST /loads/stop`: all loads of `account`; without that those of the caller's account, or of all accounts if it is an administrator's.
+/// `POST /loads/stop`: all loads of `account`; without it those of the caller's account, or, for an administrator, of
+/// all accounts.
 pub(crate) async fn stop_all(door: State, caller: Caller, body: Object) -> Answer {
     let (ends_rules, now) = (!body.flag("keep_rules")?.unwrap_or_default(), time::now());
     let account = body.text("account")?.map(str::parse::<AccountName>).transpose();

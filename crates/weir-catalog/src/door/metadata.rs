@@ -21,7 +21,7 @@ use crate::{
     refusal::{Class, Refusal},
 };
 
-/// Which keys are asked for, with Rucio's names.
+/// The keys that are asked for, with Rucio's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plugin {
     /// Rucio's columns.

@@ -1,6 +1,7 @@
-//! How much of a streamed answer is in memory: a page of it, and the numbers of what is still to come.
+//! Memory of a streamed answer: one page, and the numbers of the files still to come.
 //!
-//! A reader that stops keeps both, beside what its connection buffers. Pages are therefore cut by their bytes, and numbers are packed.
+//! A reader that stops keeps both, beside the buffers of its connection. Pages are therefore cut by their bytes, and
+//! numbers are packed.
 
 use weir_rules::ids::DidId;
 
@@ -19,7 +20,7 @@ const PAGE_BYTES: usize = 32 * 1024;
 pub(super) struct PageSize(usize);
 
 impl PageSize {
-    /// That of a first page.
+    /// The size of a first page.
     pub(super) fn first() -> Self {
         Self(FIRST)
     }
@@ -29,7 +30,7 @@ impl PageSize {
         self.0
     }
 
-    /// That of the page after one that took so many bytes for its rows.
+    /// The size of the page after one that took so many bytes for its rows.
     pub(super) fn after(self, bytes: usize) -> Self {
         // Rows that a filter left out may be followed by rows that it does not.
         let fit = PAGE_BYTES * self.0 / bytes.max(1);

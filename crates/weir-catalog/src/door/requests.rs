@@ -1,4 +1,4 @@
-//! Requests: the transfers that rules wait for, and those that have ended.
+//! Requests: the transfers that rules wait for, and ended ones.
 
 use std::{
     collections::{BTreeMap, HashMap},

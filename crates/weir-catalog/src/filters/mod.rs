@@ -79,7 +79,7 @@ impl Filter {
     /// Reads a filter: a list of dictionaries, or one, as Python or JSON writes them.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that names the error.
     pub fn read(text: &str) -> Result<Self, String> {
         let groups = match literal::read(text)? {
             Value::Array(groups) => groups,
@@ -105,7 +105,7 @@ impl Filter {
     /// Adds conditions that all have to match: keys and texts of a query, as older clients write filters.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that names the error.
     pub fn and(&mut self, keys: &Map<String, Value>) -> Result<(), String> {
         let conditions = conditions(keys)?;
         if conditions.is_empty() {

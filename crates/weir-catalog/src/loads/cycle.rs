@@ -1,4 +1,4 @@
-//! One step of a load: counts what has ended, injects the cycle that is due, and notes all of it, in one transaction.
+//! One step of a load: counts ended files, injects the cycle that is due, and records both, in one transaction.
 
 use weir_database::{Session, values};
 use weir_model::{

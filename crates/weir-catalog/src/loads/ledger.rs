@@ -155,7 +155,7 @@ pub fn live(session: &mut dyn Session, load: &Load) -> Result<Live, StoreError> 
     Ok(live)
 }
 
-/// The bytes on the link of a load: those of its open rules that have not arrived. Rules that are OK are not looked through.
+/// The bytes on the link of a load: the files of its open rules that have not arrived. Rules that are OK are not read.
 pub(super) fn waiting(session: &mut dyn Session, load: &Load) -> Result<Bytes, StoreError> {
     let text =
         "SELECT CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM load_cycles c JOIN rules r ON r.rule_id = c.rule_id
@@ -165,7 +165,7 @@ pub(super) fn waiting(session: &mut dyn Session, load: &Load) -> Result<Bytes, S
     rows.first().map_or(Ok(Bytes::ZERO), |row| row.size(0).map(Bytes))
 }
 
-/// Adds the cycles whose rules have ended to the sums of their load; how many are open still.
+/// Adds the cycles whose rules have ended to the sums of their load; returns the number of open ones.
 pub(super) fn count(session: &mut dyn Session, load: &mut Load) -> Result<u64, StoreError> {
     let text = "UPDATE load_cycles SET counted = $2 WHERE load_id = $1 AND NOT counted AND ended IS NOT NULL
         RETURNING bytes, arrived_files, arrived_bytes";

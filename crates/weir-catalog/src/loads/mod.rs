@@ -40,13 +40,13 @@ pub struct Load {
     pub place: DidId,
     /// Cycles that have a row in the ledger.
     pub n_cycles: u64,
-    /// Its sums. Arrivals and losses are those of rules that have ended.
+    /// Its sums. Arrivals and losses cover ended rules only.
     pub sums: Sums,
     /// Whether a stop ends the rules that it made.
     pub ends_rules: bool,
     /// The reason why the last cycle injected less than it wanted.
     pub held: Option<Held>,
-    /// The same in a sentence, or who stopped it.
+    /// The same in a sentence, or the account that stopped it.
     pub reason: Option<String>,
     /// When it was stopped first.
     pub stopped: Option<Millis>,
@@ -105,7 +105,7 @@ pub struct Settings {
     pub cooldown: u64,
     /// Thousandths of the rate that are asked for in addition.
     pub fudge: u32,
-    /// Thousandths by which a cycle may exceed what it wants.
+    /// Thousandths by which a cycle may exceed its target.
     pub overshoot: u32,
     /// Whether large files are taken first.
     pub big_first: bool,
@@ -282,8 +282,8 @@ pub enum Which {
     All,
 }
 
-/// Stops loads: from here on they make no rule, whatever restarts. With `ends_rules` the rules that they made end too. Gives how many were
-/// not stopped before.
+/// Stops loads: from here on they make no rule, even after a restart. With `ends_rules` their rules end too. Returns
+/// the number of loads that were running.
 ///
 /// # Errors
 /// The database fails.
@@ -298,7 +298,7 @@ pub fn stop(
         Which::Of(account) => (None, Some(account.as_str())),
         Which::All => (None, None),
     };
-    // A load whose end has come still has rules as long as it is due.
+    // An ended load still has rules as long as it is due.
     let text =
         "UPDATE loads SET state = 'S', ends_rules = $1, due = $2, updated = $2, stopped = coalesce(stopped, $2), reason = $3 WHERE due IS NOT NULL
         AND (state <> 'S' OR ($1 AND NOT ends_rules)) AND (CAST($4 AS TEXT) IS NULL OR uid = $4)

@@ -84,7 +84,8 @@ impl World {
         }
     }
 
-    /// Sets the time, and does all that is due then. Transfers end as told, and what is to be deleted at A is.
+    /// Sets the time, and runs all work that is due then. Transfers end as told, and replicas to delete at A are
+    /// deleted.
     async fn pass(&self, seconds: Millis, how: Option<End>) {
         self.at
             .store(NOW + seconds * SECOND, std::sync::atomic::Ordering::Relaxed);
@@ -329,7 +330,7 @@ async fn a_stop_ends_rules_and_lasts(database: Database) {
         (0, Bytes(170), Some("stopped by alice"))
     );
     assert_eq!(load.stopped, Some(NOW + 8 * SECOND), "the first stop");
-    // Whatever restarts, it injects nothing.
+    // It injects nothing, even after a restart.
     let world = World::new(&database);
     for second in 42..200 {
         world.pass(second, None).await;

@@ -63,7 +63,7 @@ pub fn mark(
     Ok(marked)
 }
 
-/// Those of the files that transfers read at this RSE.
+/// The files among these that transfers read at this RSE.
 fn sources(session: &mut dyn Session, rse: RseId, files: &[DidId]) -> Result<BTreeSet<DidId>, StoreError> {
     let text = "SELECT did_id FROM requests WHERE did_id = $1 AND source = $2 AND state IN ('G', 'S')";
     let keys = files.iter().map(|file| (*file, rse)).collect::<Vec<_>>();
@@ -80,11 +80,11 @@ pub struct Marked {
     pub did: Did,
     /// Where it is, if that does not follow from the DID.
     pub path: Option<String>,
-    /// Another file that has the same path: the replica goes, and what lies there stays.
+    /// Another file with the same path: the replica is removed, and the file on the storage stays.
     pub holder: Option<Holder>,
 }
 
-/// Replicas of an RSE that were marked, and on which nobody has worked since this time; the oldest first.
+/// Marked replicas of an RSE on which no daemon has worked since this time; the oldest first.
 ///
 /// # Errors
 /// The database fails.
@@ -140,7 +140,7 @@ pub fn rses(session: &mut dyn Session, now: Millis) -> Result<BTreeSet<RseId>, S
     rows.iter().map(|row| rse_id(row, 0)).collect()
 }
 
-/// Notes that the files of replicas that were marked are gone. Those that a rule has locked meanwhile are brought anew.
+/// Records that the files of marked replicas are deleted. Files that a rule has locked meanwhile are requested again.
 ///
 /// # Errors
 /// The database fails.
@@ -161,7 +161,7 @@ pub fn deleted(session: &mut dyn Session, rse: RseId, files: &[DidId], now: Mill
     places::write(session, &changes, Terms::NONE, now)
 }
 
-/// Counts what was deleted as free, until the storage reports it.
+/// Counts deleted bytes as free, until the storage reports them.
 fn freed(session: &mut dyn Session, rse: RseId, changes: &[Change]) -> Result<(), StoreError> {
     let keys = changes.iter().map(|change| change.at).collect::<Vec<_>>();
     let text = "SELECT bytes FROM replicas WHERE did_id = $1 AND rse_id = $2";

@@ -1,4 +1,4 @@
-//! Which files have a path: a path of an RSE belongs to one.
+//! The owner of a path: a path of an RSE belongs to one file.
 
 use weir_database::{Row, Session, values};
 use weir_model::{RseName, catalog::Did};
@@ -36,7 +36,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Those of an RSE.
+    /// Reads the folders of an RSE.
     ///
     /// # Errors
     /// Here and below: the database fails.

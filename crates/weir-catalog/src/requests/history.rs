@@ -30,7 +30,7 @@ fn state(end: End) -> RequestState {
     }
 }
 
-/// Keeps the end of an attempt. It is that of the request now.
+/// Stores the end of an attempt, which is now that of the request.
 pub(super) fn keep(session: &mut dyn Session, ended: &Ended, now: Millis) -> Result<(), StoreError> {
     let text = "INSERT INTO request_history (request_id, attempt, did_id, rse_id, source, state, service, job, reason, activity, account,
         created, submitted, ended, started, finished) SELECT request_id, attempt, did_id, rse_id, source, CAST($3 AS TEXT), service, job,

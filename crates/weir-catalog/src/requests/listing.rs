@@ -54,7 +54,7 @@ pub struct Shown {
 const COLUMNS: &str = "q.request_id, q.attempt, d.scope, d.name, d.bytes, d.adler32, d.md5, q.rse_id, q.source, q.state, q.service, q.job,
     q.reason, q.activity, q.account, q.created, q.submitted, r.uid, w.scope, w.name";
 
-/// Those that are open, and those that have ended.
+/// Columns of open requests, and of ended attempts.
 const OPEN: &str = "q.updated, q.not_before, q.priority, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM requests q";
 const ENDED: &str = "q.ended, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), q.started, q.finished FROM request_history q";
 

@@ -1,5 +1,5 @@
-//! Requests: each brings one file to one RSE. The submitter takes those that are due, marks them before and after it hands them to a transfer
-//! service, and tells how they ended.
+//! Requests: each brings one file to one RSE. The submitter takes due ones, marks them before and after it hands them
+//! to a transfer service, and reports their ends.
 
 pub mod history;
 pub mod listing;
@@ -72,7 +72,7 @@ pub struct CopyTimes {
 /// The database fails.
 pub fn ended(session: &mut dyn Session, ends: &[Ended], now: Millis) -> Result<usize, StoreError> {
     let all = ends.iter().map(|one| one.attempt.at).collect::<BTreeSet<_>>();
-    // From here on nobody else changes these places: an end that is told twice at the same time is applied once.
+    // These places are locked from here on: an end that is reported twice at the same time is applied once.
     let before = places::read(session, &all.into_iter().collect::<Vec<_>>())?;
     let mut open = BTreeMap::new();
     for one in ends {

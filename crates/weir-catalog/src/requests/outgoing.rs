@@ -25,7 +25,7 @@ pub struct Due {
     pub priority: u32,
     /// The account of the rule that made it.
     pub account: String,
-    /// The source that was chosen, of a request whose submission has begun.
+    /// The chosen source of a request whose submission has begun.
     pub source: Option<RseId>,
     /// The RSEs in between, of such a request.
     pub hops: Vec<RseId>,
@@ -130,7 +130,7 @@ pub fn next(session: &mut dyn Session, now: Millis, limit: usize, most: u64) -> 
             known.insert(one.attempt.request);
             taken.push(one);
         }
-        // Others may stand behind those of a stream that is full now.
+        // Due requests may stand behind those of a stream that is full now.
         if full.len() == n_full || n_due < limit {
             taken.truncate(limit);
             return Ok((taken, n_due == limit));
@@ -150,7 +150,7 @@ fn in_flight(session: &mut dyn Session) -> Result<BTreeMap<Stream, u64>, StoreEr
 pub struct Group {
     /// The URL of the transfer service.
     pub service: String,
-    /// The attempts, with what was chosen for each.
+    /// The attempts, with the choices for each.
     pub members: Vec<Member>,
 }
 
@@ -178,8 +178,9 @@ pub struct Job {
     pub id: Uuid,
 }
 
-/// Marks the attempts of a group: their submission is under way. Those that changed meanwhile stay as they are; gives the job and the others, or
-/// `None` if there are none. The id of the job is derived from the first of them, in the `namespace` of the transfer service.
+/// Marks the attempts of a group: their submission is under way. Attempts that changed meanwhile stay as they are;
+/// returns the job and the others, or `None` if there are none. The id of the job is derived from the first of them, in
+/// the `namespace` of the transfer service.
 pub fn submitting(
     session: &mut dyn Session,
     group: &Group,
@@ -257,8 +258,8 @@ fn available(session: &mut dyn Session, members: &[Member]) -> Result<BTreeSet<A
     rows.iter().map(at).collect()
 }
 
-/// Jobs whose submission began and was not noted, such as those of a process that died, with their requests: they are submitted again, as
-/// the same jobs. At most `limit` requests, and no job that is cut.
+/// Jobs whose submission began and was not recorded, such as those of a process that died, with their requests: they
+/// are submitted again, as the same jobs. At most `limit` requests, and no partial job.
 pub fn half_submitted(session: &mut dyn Session, limit: usize) -> Result<Vec<(Job, Vec<Due>)>, StoreError> {
     let text = format!(
         "SELECT {COLUMNS}, q.service, q.sid, q.job FROM requests q WHERE q.state = 'G' AND q.sid IN (SELECT sid FROM requests
@@ -302,7 +303,7 @@ pub fn put_off(session: &mut dyn Session, waits: &[(Attempt, String)], until: Mi
         .map(drop)
 }
 
-/// Jobs to ask for: those that were not asked for since this time, the longest first.
+/// Jobs to poll: not polled since this time, the longest first.
 pub fn to_poll(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<(String, Uuid)>, StoreError> {
     let text =
         "SELECT service, job, min(coalesce(polled, 0)) FROM requests WHERE state = 'S' AND coalesce(polled, 0) < $1
@@ -365,8 +366,8 @@ pub struct Unwanted {
     pub job: Option<(String, Uuid)>,
 }
 
-/// Requests that no rule wants any more, and of whose cancellation nobody was told since this time. Those that have not gone out are dropped
-/// with [`super::ended`].
+/// Requests that no rule wants any more, and whose cancellation was not sent since this time. Requests that were not
+/// submitted are dropped with [`super::ended`].
 pub fn to_cancel(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<Unwanted>, StoreError> {
     let text = "SELECT did_id, rse_id, attempt, request_id, state, service, job FROM requests WHERE cancel AND state IN ('Q', 'S')
         AND coalesce(cancelled, 0) < $1 ORDER BY request_id LIMIT $2";

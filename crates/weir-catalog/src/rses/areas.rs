@@ -35,7 +35,7 @@ impl Overlap {
         whole.strip_prefix(&self.theirs)?.strip_prefix('/').map(str::to_owned)
     }
 
-    /// Whether the other's folder lies in that of the RSE, and is not the same: what is in there is the other's.
+    /// Whether the other's folder lies in that of the RSE, and is not the same: its content belongs to the other.
     pub fn is_inside(&self) -> bool {
         self.theirs.len() > self.ours.len()
     }

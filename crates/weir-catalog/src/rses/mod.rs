@@ -27,7 +27,7 @@ pub struct Rse {
     pub id: RseId,
     /// The id that clients see: 32 hexadecimal digits.
     pub uid: String,
-    /// Its name; unique among those that are not deleted.
+    /// Its name; unique among the RSEs that are not deleted.
     pub name: RseName,
     /// How it is.
     pub traits: Traits,

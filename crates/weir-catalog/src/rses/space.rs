@@ -1,4 +1,4 @@
-//! Limits of RSEs, and what they say they hold.
+//! Limits of RSEs, and their reported usage.
 
 use weir_database::{Session, values};
 use weir_rules::ids::RseId;
@@ -85,8 +85,8 @@ pub fn usage(session: &mut dyn Session, rse: RseId) -> Result<Vec<Usage>, StoreE
     rows.iter().map(usage).collect()
 }
 
-/// Bytes that may still be sent to an RSE: those that its storage reported as free, without those that are on their way, and those that came
-/// since. `None`: it does not say how much is free.
+/// Bytes that may still be sent to an RSE: the reported free bytes, without files on their way, and without those that
+/// arrived since. `None`: the storage does not report free space.
 ///
 /// # Errors
 /// The database fails.

@@ -5,8 +5,8 @@ use weir_rules::ids::RuleId;
 use weir_service::time::Millis;
 use weir_store::StoreError;
 
-/// Notes that locks of a rule were released whose files had arrived: a number of files, and their bytes. Of a rule that no load made nothing is
-/// noted.
+/// Records released locks of a rule whose files had arrived: a number of files, and their bytes. Nothing is recorded
+/// for rules that no load made.
 pub(super) fn released(session: &mut dyn Session, rule: RuleId, (files, bytes): (u64, u64)) -> Result<(), StoreError> {
     let text = "UPDATE load_cycles SET arrived_files = arrived_files + $2, arrived_bytes = arrived_bytes + $3
         WHERE rule_id = $1 AND NOT counted";

@@ -28,11 +28,11 @@ pub struct New {
     pub ignore_availability: bool,
 }
 
-/// Adds a rule, places what it is about, and makes the first part of its locks. [`evaluate::part`] makes the others.
+/// Adds a rule, places its units, and makes the first part of its locks. [`evaluate::part`] makes the others.
 ///
 /// # Errors
-/// [`Class::InvalidRseExpression`], [`Class::RseWriteBlocked`], [`Class::InvalidRuleWeight`], [`Class::InsufficientTargetRses`],
-/// [`Class::InsufficientAccountLimit`], [`Class::DuplicateRule`].
+/// [`Class::InvalidRseExpression`], [`Class::RseWriteBlocked`], [`Class::InvalidRuleWeight`],
+/// [`Class::InsufficientTargetRses`], [`Class::InsufficientAccountLimit`], [`Class::DuplicateRule`].
 pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, StoreError> {
     let wish = &new.wish;
     accounts::existing(session, &wish.account)?;
@@ -67,7 +67,7 @@ pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, 
     let id = rule_id(&made.ok_or_else(duplicate)?, 0)?;
     let did = new.did.id;
     if new.did.kind == DidType::File {
-        // It is its only unit, and what is chosen for it are the locks.
+        // It is its only unit, and the chosen RSEs are its locks.
         let locks = placing::choose(session, (id, wish), &[(did.0, true)], new.ignore_availability, now)?;
         evaluate::make(session, (id, wish), &locks, false, now)?;
         return Ok(id);

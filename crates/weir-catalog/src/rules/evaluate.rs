@@ -1,4 +1,4 @@
-//! Evaluates rules: makes the locks that are missing, and releases those that are too many, part by part.
+//! Evaluates rules: makes missing locks, and releases superfluous ones, part by part.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -45,7 +45,7 @@ pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<R
     rows.iter().map(|row| rule_id(row, 0)).collect()
 }
 
-/// Marks the rules of a collection as due, and those of all that it is in: its content has changed.
+/// Marks the rules of a collection as due, and those of all collections that contain it: its content has changed.
 pub fn content_changed(session: &mut dyn Session, did: DidId, now: Millis) -> Result<(), StoreError> {
     let text =
         "UPDATE rules SET evaluate_at = $2 WHERE did_id IN (WITH RECURSIVE above (id) AS (SELECT CAST($1 AS BIGINT)
@@ -53,8 +53,10 @@ pub fn content_changed(session: &mut dyn Session, did: DidId, now: Millis) -> Re
     session.execute(text, &values![did.0, now]).map(drop)
 }
 
-/// Brings the locks of a rule nearer to those that it should have, by one part. Units that cannot be placed, such as datasets that were
-/// attached since, hold the others back in nothing: the rule has the reason as its error, and is evaluated again after a pause.
+/// Brings the locks of a rule nearer to their target, by one part.
+///
+/// Units that cannot be placed, such as datasets that were attached since, do not hold back the others: the rule has
+/// the reason as its error, and is evaluated again after a pause.
 ///
 /// # Errors
 /// The database fails.
@@ -87,8 +89,8 @@ pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progre
     Ok(progress)
 }
 
-/// Makes a part of the locks on files after the last one that has some; whether there may be more. A rule that has no lock yet begins with
-/// [`complete`].
+/// Makes a part of the locks on files after the last locked one; returns whether there may be more. A rule that has no
+/// lock yet begins with [`complete`].
 fn onward(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<bool, StoreError> {
     let last = session.row(content::LAST, &values![rule.id.0])?;
     let Some(last) = last.map_or(Ok(None), |row| row.optional(0, Row::size))? else {

@@ -66,7 +66,7 @@ pub struct Wish {
     pub expression: String,
     /// The number of copies; at least one.
     pub copies: u32,
-    /// Which files share their RSEs.
+    /// The set of files that share their RSEs.
     pub grouping: Grouping,
     /// The attribute of RSEs that weighs them.
     pub weight: Option<String>,
@@ -175,7 +175,7 @@ pub fn of_account(session: &mut dyn Session, account: &AccountName, limit: usize
     rows.iter().map(rule).collect()
 }
 
-/// Sets the end of a rule. A rule whose end has come is released at the next evaluation.
+/// Sets the end of a rule. An ended rule is released at the next evaluation.
 ///
 /// # Errors
 /// [`Class::RuleNotFound`].
@@ -206,7 +206,7 @@ pub enum Change {
     Activity(String),
     /// Stuck locks are tried again at once.
     Repair,
-    /// Nobody repairs it any more.
+    /// It is not repaired any more.
     Suspend,
 }
 

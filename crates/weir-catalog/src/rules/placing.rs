@@ -21,10 +21,10 @@ use crate::{
     rses::{self, Described, rse_id},
 };
 
-/// Chooses RSEs for units of a rule that have none yet; how many these were.
+/// Chooses RSEs for units of a rule that have none yet; returns the number of these units.
 ///
 /// # Errors
-/// Those of [`super::create::add`] but for duplicates.
+/// As [`super::create::add`], without duplicates.
 pub(super) fn place(
     session: &mut dyn Session,
     id: RuleId,
@@ -131,8 +131,8 @@ fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Res
     Ok(candidates)
 }
 
-/// The bytes that still fit into RSEs: free by their own reports, without those that are on their way, and above their `MinFreeSpace`. RSEs
-/// that do not report are not among them.
+/// The bytes that still fit into RSEs: free by their own reports, without files on their way, and above their
+/// `MinFreeSpace`. RSEs that do not report are left out.
 fn rooms(session: &mut dyn Session, rses: &[RseId]) -> Result<BTreeMap<RseId, Bytes>, StoreError> {
     let text = "SELECT u.rse_id, u.free, (SELECT value FROM rse_limits l WHERE l.rse_id = u.rse_id AND l.name = 'MinFreeSpace'),
         (SELECT CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM replicas p WHERE p.rse_id = u.rse_id AND p.state = 'C')

@@ -23,7 +23,8 @@ pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<R
     rows.iter().map(|row| rule_id(row, 0)).collect()
 }
 
-/// Requests a part of what is stuck of a rule; whether there is more. A rule that was stuck for two weeks is suspended instead.
+/// Requests a part of the stuck files of a rule; returns whether there are more. A rule that was stuck for two weeks is suspended
+/// instead.
 pub fn part(session: &mut dyn Session, rule: RuleId, now: Millis) -> Result<bool, StoreError> {
     let suspend = now - SUSPEND_AFTER.as_millis() as Millis;
     let text = "UPDATE rules SET state = $3, updated = $4 WHERE rule_id = $1 AND state = 'S' AND stuck_at <= $2";
@@ -60,7 +61,7 @@ pub fn part(session: &mut dyn Session, rule: RuleId, now: Millis) -> Result<bool
     Ok(all.len() as u64 == PART)
 }
 
-/// Has a rule repaired at once, also one that is suspended.
+/// Marks a rule for immediate repair, even a suspended one.
 pub fn soon(session: &mut dyn Session, rule: RuleId, now: Millis) -> Result<(), StoreError> {
     let text = "UPDATE rules SET state = 'S', stuck_at = $2 WHERE rule_id = $1 AND state = 'U'";
     session.execute(text, &values![rule.0, now])?;

@@ -125,7 +125,7 @@ fn refused(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<()> {
     move |session: &mut dyn Session| adding(session).map(drop)
 }
 
-/// Submits what is due, and gives the attempts.
+/// Submits due requests, and returns the attempts.
 pub(crate) fn submit(session: &mut dyn Session, now: Millis) -> Result<Vec<requests::Attempt>, StoreError> {
     let due = outgoing::due(session, now, 100_000)?;
     let source = rses::get(session, &"S".parse().unwrap())?.id;

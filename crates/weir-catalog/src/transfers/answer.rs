@@ -1,4 +1,4 @@
-//! The answers of a transfer service about jobs, and what they mean for requests. Pure.
+//! The answers of a transfer service about jobs, and the resulting ends of requests. Pure.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use weir_service::time::{self, Millis};
 
 use crate::requests::{Attempt, CopyTimes, Ended, outgoing::Carried, uid::Tag};
 
-/// Fields of files that are asked for. `weir` is what Weir's own service adds.
+/// Fields of files that are asked for. `weir` is an addition of Weir's own service.
 pub const FIELDS: &str = "file_id,file_state,file_metadata,reason,start_time,finish_time,weir";
 
 /// An answer: about one job, or about several.
@@ -109,7 +109,7 @@ impl JobAnswer {
         ids.map(|id| id.to_string().trim_matches('"').to_owned()).collect()
     }
 
-    /// The ends of the attempts that the job carries; those that are still on their way are not among them.
+    /// The ends of the attempts that the job carries; unfinished ones are left out.
     pub fn ends(&self, attempts: &[Carried], tag: Tag) -> Vec<Ended> {
         let status = self.http_status.as_deref().unwrap_or("200");
         let lost = |one: &Carried| Ended {
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn times_of_a_copy_are_those_of_the_service() {
-        // Wrong: a report divides the time of a rule by figures that nobody told.
+        // Wrong: a report divides the time of a rule by figures that no service reported.
         let uid = tag().uid(RequestId(1), 1);
         let times = |more: &str| {
             let text = format!(

@@ -1,4 +1,4 @@
-//! Cancellation of what no rule wants any more.
+//! Cancellation of requests that no rule wants any more.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const REQUESTS: usize = 2_000;
 const AGAIN: i64 = 60_000;
 
 impl Transfers {
-    /// Drops what has not gone out, and has the services cancel the rest; whether there is more.
+    /// Drops requests that were not submitted, and has the services cancel the others; returns whether there are more.
     pub(super) async fn cancel(&mut self) -> Result<bool, StoreError> {
         let before = self.clock.now() - AGAIN;
         let read = move |session: &mut dyn Session| outgoing::to_cancel(session, before, REQUESTS);

@@ -8,7 +8,7 @@ use weir_events::Subscription;
 
 use crate::requests::outgoing;
 
-/// A message as FTS3 sends it, or within what a webhook is sent.
+/// A message as FTS3 sends it, alone or within a webhook's array.
 #[derive(Debug, Deserialize)]
 struct Message {
     #[serde(default)]

@@ -19,7 +19,7 @@ const ANSWER_MAX: usize = 64 << 20;
 /// The scope of tokens for a transfer service, as Rucio asks for it.
 const SCOPE: &str = "fts";
 
-/// Why a transfer service did not do what it was asked.
+/// The error of a transfer service.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// Its meaning.
@@ -88,7 +88,7 @@ impl Fts {
         namespace.ok_or_else(|| self.senseless(&"whoami names no VO"))
     }
 
-    /// Submits a job. One that it has already is no failure: ids are derived from the requests.
+    /// Submits a job. An existing one is no failure: ids are derived from the requests.
     pub async fn submit(&self, job: &serde_json::Value) -> Result<(), Failure> {
         match self.ask(Method::POST, "/jobs", Some(job)).await {
             Err(failure) if failure.kind == Kind::Refused(StatusCode::CONFLICT) => Ok(()),
@@ -145,7 +145,7 @@ impl Fts {
         let kind = match head.status {
             status if status.is_success() => return Ok(answer.to_vec()),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Kind::Busy(retry_after(&head.headers)),
-            // That is about this catalogue, not about a job.
+            // The error concerns this catalogue, not a job.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 Kind::Unclear
             }

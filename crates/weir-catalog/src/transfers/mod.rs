@@ -34,7 +34,7 @@ use crate::{
     requests::{history, uid::Tag},
 };
 
-/// How often work is looked for, unless somebody knows that there is some.
+/// Interval of the search for work without a notification.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How often attempts that ended long ago are forgotten.
@@ -57,7 +57,7 @@ pub struct Transfers {
     shown: Shown,
 }
 
-/// How the services stand, for those who look.
+/// The states of the services, for observers.
 pub type Shown = Arc<Mutex<Vec<ServiceState>>>;
 
 /// How a transfer service stands.

@@ -1,4 +1,5 @@
-//! Decides what goes out: which source each request has, which requests become one job, and which of them wait. Pure.
+//! The submission plan: the source of each request, the grouping of requests into jobs, and the requests that wait.
+//! Pure.
 
 use std::collections::BTreeMap;
 

@@ -57,7 +57,7 @@ impl Transfers {
         }
     }
 
-    /// Applies what a service said.
+    /// Applies a service's answers.
     async fn take(&self, answers: Vec<JobAnswer>, jobs: Vec<Uuid>) -> Result<(), StoreError> {
         let (tag, now) = (self.tag, self.clock.now());
         let write = move |session: &mut dyn Session| {

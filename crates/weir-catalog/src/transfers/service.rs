@@ -98,7 +98,7 @@ impl Service {
             Err(failure) => match failure.kind {
                 Kind::Busy(asked) => self.away.begin(&self.url, failure, asked, now),
                 Kind::Unclear => self.away.begin(&self.url, failure, None, now),
-                // That lies in the job.
+                // The job itself is the reason.
                 Kind::Refused(_) => self.away = Rest::default(),
             },
             Ok(_) => self.away = Rest::default(),
@@ -106,7 +106,8 @@ impl Service {
         answer
     }
 
-    /// Heeds the answer to a submission. While its queue is full the service is looked at all the same: rules whose files are there become OK.
+    /// Processes the answer to a submission. While its queue is full the service is polled all the same: rules whose
+    /// files have arrived become OK.
     pub(super) fn heed_submission<T>(&mut self, answer: Result<T, Failure>, now: Millis) -> Result<T, Failure> {
         match &answer {
             Err(failure) => {

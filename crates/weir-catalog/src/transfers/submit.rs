@@ -68,7 +68,7 @@ impl Transfers {
         Ok(is_full)
     }
 
-    /// Submits jobs again whose submission was not noted.
+    /// Submits jobs again whose submission was not recorded.
     pub(super) async fn resume(&mut self) -> Result<bool, StoreError> {
         let now = self.clock.now();
         let read = move |session: &mut dyn Session| {
@@ -126,7 +126,8 @@ impl Transfers {
         }
     }
 
-    /// Writes the plan down: requests are marked before they go out. Those whose service or storages do not let them go out wait.
+    /// Writes the plan down: requests are marked before they are submitted. Those whose service or storages do not
+    /// allow it wait.
     async fn mark(&mut self, plan: Plan, slice: &Slice) -> Result<Vec<Ready>, StoreError> {
         let now = self.clock.now();
         let (mut groups, mut all_tokens, mut later) = (Vec::new(), Vec::new(), Vec::new());
@@ -180,7 +181,7 @@ impl Transfers {
         Ok((namespace, tokens.map_err(|reason| (reason, PAUSE))?))
     }
 
-    /// Submits jobs, and notes what became of each.
+    /// Submits jobs, and records the result of each.
     async fn hand_over(&mut self, ready: Vec<Ready>, slice: &Slice) -> Result<(), StoreError> {
         let (tag, keeps_tokens) = (self.tag, !self.config.unmanaged_tokens);
         let mut calls = Vec::new();
@@ -283,7 +284,7 @@ async fn tokens(credentials: &Credentials, copies: &[Copy], slice: &Slice) -> Re
     Ok(tokens)
 }
 
-/// Notes what the transfer service said of a job. Unless it said yes or no, the job is submitted once more later.
+/// Records the answer of a transfer service about a job. Without a clear answer, the job is submitted once more later.
 async fn note(
     database: &weir_database::Database,
     one: Ready,

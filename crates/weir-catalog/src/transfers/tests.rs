@@ -60,7 +60,7 @@ enum Mood {
     Down,
 }
 
-/// A transfer service that does what it is told to.
+/// A scripted transfer service.
 #[derive(Default)]
 struct Service {
     mood: Mutex<Mood>,
@@ -329,7 +329,7 @@ async fn a_submission_whose_answer_is_lost_is_the_same_job(database: Database) {
         "{reasons:?}"
     );
     service.set(Mood::Good);
-    // As after a kill: another process finds what was begun.
+    // As after a kill: another process resumes the begun submissions.
     pass(&mut submitter(&database, &url)).await;
     assert_eq!(
         (service.n_jobs(), states(&database).await),
@@ -354,7 +354,7 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
         reasons.iter().all(|reason| reason.contains("429: the queue is full")),
         "{reasons:?}"
     );
-    // That was nobody's failure.
+    // No party had failed.
     assert_eq!(rule(&database).await.error, None);
     // Jobs that it has already are polled all the same.
     let theirs = |session: &mut dyn Session| {
@@ -412,7 +412,7 @@ async fn what_no_rule_wants_is_cancelled(database: Database) {
     ended.sort_unstable();
     assert_eq!(ended, ["CANCELED", "CANCELED", "FINISHED"]);
     assert_eq!(states(&database).await, []);
-    // The file that came all the same is of no use, and what the others left is deleted.
+    // The file that arrived all the same is unneeded, and partial files of the others are deleted.
     let left = move |session: &mut dyn Session| {
         let rows = session.query(
             "SELECT state, tombstone FROM replicas WHERE rse_id = $1 ORDER BY did_id",

@@ -7,7 +7,7 @@ use crate::{clock::Clock, evaluator, testing::NOW};
 
 on_both!(MIGRATIONS; an_hour_without_a_service_loses_nothing_and_ends_without_a_storm);
 
-/// The standing work of a catalogue, under a clock that somebody moves.
+/// The standing work of a catalogue, under a manual clock.
 struct Standing {
     database: Database,
     at: Arc<AtomicI64>,
@@ -77,7 +77,7 @@ async fn an_hour_without_a_service_loses_nothing_and_ends_without_a_storm(databa
     standing.pass(10, 10).await;
     assert_eq!(at_rse(&database, a).await, counts([("S", 40)]));
 
-    // The service goes, and copies all the same what it has. Two rules come meanwhile, of which one ends before it is back.
+    // The service goes down, and still copies its files. Two rules come meanwhile, of which one ends before it is back.
     service.set(Mood::Down);
     service.end("FINISHED", |_| true);
     standing.pass(60, 10).await;
@@ -98,7 +98,7 @@ async fn an_hour_without_a_service_loses_nothing_and_ends_without_a_storm(databa
     let rules = texts(&database, "SELECT uid FROM rules ORDER BY uid").await;
     assert_eq!(rules, ["r1", "r3"], "the rule's end came during the outage");
 
-    // It comes back: each file goes out once, in few calls, and what ended meanwhile does not.
+    // It comes back: each file is submitted once, in few calls, and a file whose rule ended meanwhile is not.
     service.set(Mood::Good);
     let before = n_calls();
     standing.pass(1_200, 10).await;
