@@ -10,7 +10,7 @@ use crate::cli::{AuthorityCommand, AuthorityHostArguments, AuthorityNewArguments
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Does what the command asks.
+/// Runs the command.
 pub(crate) fn run(command: AuthorityCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
         AuthorityCommand::New(arguments) => new(&arguments, output),
@@ -96,7 +96,7 @@ fn load(dir: &Path) -> Result<CertificateAuthority, Failure> {
     })
 }
 
-/// Writes certificate and key, and says where; what is there already stays unless asked.
+/// Writes certificate and key, and prints their paths; existing ones stay unless asked.
 fn written(
     identity: &weir_auth::ca::Identity,
     (out, name): (&Path, &str),

@@ -24,7 +24,7 @@ use crate::cli::{ChallengeCommand, OverrideArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Does what the command asks.
+/// Runs the command.
 pub(crate) fn run(command: ChallengeCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
         ChallengeCommand::Run(arguments) => run::run(&arguments, output),
@@ -35,7 +35,7 @@ pub(crate) fn run(command: ChallengeCommand, output: &Output) -> Result<Exit, Fa
     }
 }
 
-/// Reads a challenge file and resolves it with what the command line sets.
+/// Reads a challenge file and resolves it with the overrides of the command line.
 pub(crate) fn resolve(file: &Path, overrides: &OverrideArguments) -> Result<Plan, Failure> {
     let overrides = Overrides {
         scale: overrides.scale,

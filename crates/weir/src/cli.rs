@@ -1,4 +1,4 @@
-//! The command line as data: what can be asked of `weir`, and nothing about how it is done.
+//! The command line as data: its commands and options, without their execution.
 
 mod authority;
 mod catalog;
@@ -56,7 +56,7 @@ pub(crate) struct Global {
     /// Print without colour
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) no_color: bool,
-    /// Log what is at least this important (error, warn, info, debug, trace, off; or target=level,…)
+    /// Log at least this level (error, warn, info, debug, trace, off; or target=level,…)
     #[arg(
         long,
         global = true,
@@ -70,7 +70,7 @@ pub(crate) struct Global {
     pub(crate) log_file: Option<PathBuf>,
 }
 
-/// What `weir` can do.
+/// The commands of `weir`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Test a grid with a repeatable data challenge
@@ -100,7 +100,7 @@ pub(crate) enum Command {
     /// Simulate in virtual time
     #[command(subcommand)]
     Sim(SimCommand),
-    /// Say of an endpoint what it is, what works there, what it refuses and how fast it is
+    /// Identify an endpoint, and test its operations and its speed
     Probe(ProbeArguments),
     /// Make certificates where a machine has no authority for them
     #[command(subcommand)]
@@ -112,7 +112,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The log level where the user names none: services tell what they do, commands only what went wrong.
+    /// The default log level: services log their work, commands only their errors.
     pub(crate) fn default_log_level(&self) -> &'static str {
         match self {
             Self::Serve(_) => "info",
@@ -130,13 +130,13 @@ pub(crate) enum ChallengeCommand {
     New(ChallengeNewArguments),
     /// Validate a challenge file without starting anything; with --sites look at its storage too
     Check(ChallengeCheckArguments),
-    /// Print what a challenge would inject, with the volumes, space and concurrency it needs
+    /// Print the injections, volumes, space and concurrency of a challenge
     Plan(ChallengeFileArguments),
-    /// List what a run left at storages and on this machine, and delete it with --yes
+    /// List the leftovers of a run at storages and on this machine, and delete them with --yes
     Clean(ChallengeCleanArguments),
 }
 
-/// What changes a challenge without editing its file.
+/// Options that change a challenge without editing its file.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OverrideArguments {
     /// Multiply every rate by this factor (0.01: a hundredth)
@@ -211,15 +211,15 @@ pub(crate) struct ChallengeCleanArguments {
     /// The run folder
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Delete what is listed: files that the run made and that nobody has changed, its empty directories, its data areas
+    /// Delete the listed leftovers: unchanged files that the run made, its empty directories, its data areas
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Delete with --yes also those of which only a part is there: copies that broke off, or that a storage still carries on
+    /// Delete partial files too, with --yes: copies that broke off, or that a storage is still writing
     #[arg(long, requires = "yes")]
     pub(crate) partial: bool,
 }
 
-/// `weir challenge plan`, and what `check` has in common with it
+/// `weir challenge plan`, and the options that `check` shares with it
 #[derive(Debug, Args)]
 pub(crate) struct ChallengeFileArguments {
     /// The challenge file
@@ -319,7 +319,7 @@ pub(crate) struct ServeArguments {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Look at everything that the configuration names, say what is wrong, and start nothing; exit code 3 if something is
+    /// Check everything that the configuration names, report problems, and start nothing; exit code 3 if there are any
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -343,13 +343,13 @@ pub(crate) struct SimRunArguments {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) overrides: OverrideArguments,
-    /// Who decides what starts when
+    /// The scheduler
     #[arg(long, value_name = "POLICY", default_value = "weir")]
     pub(crate) policy: SimPolicy,
-    /// Who keeps the books of rules (default: as the file says, else weir)
+    /// The catalogue that keeps the rules (default: as the file says, else weir)
     #[arg(long, value_name = "CATALOG")]
     pub(crate) catalog: Option<SimCatalog>,
-    /// Which transfers to write down one by one
+    /// The transfers that get a row each
     #[arg(long, value_name = "ROWS", default_value = "sample")]
     pub(crate) rows: SimRows,
     /// Put the run folder here
@@ -382,9 +382,9 @@ pub(crate) enum SimCatalog {
 /// The policies of `weir sim run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SimPolicy {
-    /// Weir's scheduler, told what FTS is told
+    /// Weir's scheduler, with the same information as FTS
     Weir,
-    /// The same, told also what is asked of each link
+    /// Weir's scheduler, which also knows the rate asked of each link
     WeirTargets,
     /// An imitation of FTS 3.14, made after its source
     #[value(name = "fts-imitation", alias = "fts")]

@@ -1,4 +1,4 @@
-//! Errors as the user meets them: what went wrong, why, what to do about it, and the exit code.
+//! Errors for the user: problem, cause, remedy, and the exit code.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -101,7 +101,7 @@ impl Failure {
         }
     }
 
-    /// Adds what the user can do about it: an imperative sentence without full stop.
+    /// Adds the remedy for the user: an imperative sentence without full stop.
     #[must_use]
     pub(crate) fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -127,7 +127,7 @@ impl Failure {
             .collect()
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub(crate) fn remedy(&self) -> Option<&str> {
         self.remedy.as_deref()
     }
@@ -146,7 +146,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error nobody has classified: the command could not run.
+/// An unclassified error: the command could not run.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::could_not_run(error)

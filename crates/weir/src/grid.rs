@@ -16,7 +16,7 @@ use crate::cli::GridCommand;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Does what the command asks.
+/// Runs the command.
 pub(crate) fn run(command: GridCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
         GridCommand::Up(arguments) if arguments.detach => up::detached(&arguments, output),
@@ -36,7 +36,7 @@ fn running_grid(dir: &Path) -> Result<GridDescription, Failure> {
     GridDescription::read(dir).map_err(failure)
 }
 
-/// Which process runs a site.
+/// Describes the process of a site.
 fn process_line(process: &ProcessDescription) -> String {
     match process.pid {
         Some(pid) => format!("  site      {}  process {pid}", process.site),

@@ -1,7 +1,7 @@
 //! Log lines. Every one passes through a redacting writer, so that no secret can get out.
 //!
-//! Two sinks: what `--log-level` asks for goes to standard error (or `--log-file`); and a run may attach a file of its
-//! own with [`attach_file`], which takes everything from `info` upwards whatever the terminal shows.
+//! Two sinks: lines of `--log-level` go to standard error (or `--log-file`); and a run may attach a file of its own
+//! with [`attach_file`], which takes everything from `info` upwards, independent of the terminal's level.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -132,7 +132,7 @@ impl<'a> MakeWriter<'a> for Redacting {
     }
 }
 
-/// A line of a log file: whoever prints the file has no terminal commands from it.
+/// A line of a log file, without terminal commands for its readers.
 fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), " ")
 }

@@ -1,9 +1,9 @@
-//! The `weir` binary: the door through which people and programs use the house.
+//! The `weir` binary: the command line of all rooms.
 //!
 //! Here live the command line, the wiring and the terminal output, and no logic worth testing apart from that: each
-//! command parses its arguments, calls a room, and prints what came back, for people or (with `--json`) for programs.
+//! command parses its arguments, calls a room, and prints the result, for people or (with `--json`) for programs.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`cli`] | the command line as data |
 //! | [`output`] | the `--json` envelope and plain lines |
@@ -14,7 +14,7 @@
 //! | [`sim`] | `weir sim …` |
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
 //! | [`rule`], [`load`], [`catalog`] | `weir rule …`, `weir load …`, `weir catalog …` |
-//! | [`token`], [`trust`] | as whom these commands come, and whom they trust |
+//! | [`token`], [`trust`] | credentials and trusted authorities of these commands |
 //! | [`probe`] | `weir probe` |
 //! | [`authority`] | `weir authority …` |
 //! | [`completions`] | `weir completions` |

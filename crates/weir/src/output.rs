@@ -1,8 +1,8 @@
-//! What a command prints: text for people, or one JSON envelope for programs.
+//! Output of a command: text for people, or one JSON envelope for programs.
 //!
-//! A command says what it has found through [`Output::line`] (people only) and ends with [`Output::done`] (programs
-//! only). Long commands add [`Output::event`], one JSON object a line before the envelope. Results go to standard
-//! output, errors of people to standard error. A closed pipe ends the printing, not the command.
+//! A command prints its findings through [`Output::line`] (people only) and ends with [`Output::done`] (programs only).
+//! Long commands add [`Output::event`], one JSON object a line before the envelope. Results go to standard output,
+//! errors of people to standard error. A closed pipe ends the printing, not the command.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -1,4 +1,4 @@
-//! `weir probe`: what an endpoint is, what works there, what it refuses, and how fast it is.
+//! `weir probe`: the kind of an endpoint, its working and refused operations, and its speed.
 
 use anyhow::{Context, anyhow};
 use weir_challenge::sites::{Asking, Probed, probe};
@@ -10,7 +10,7 @@ use crate::cli::ProbeArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Asks the endpoint and says what was found.
+/// Probes the endpoint and prints the findings.
 pub(crate) fn run(arguments: &ProbeArguments, output: &Output) -> Result<Exit, Failure> {
     let known = ["https://", "root://", "roots://", "xroot://", "xroots://"];
     if !known.iter().any(|scheme| arguments.url.starts_with(scheme)) {

@@ -19,14 +19,14 @@ struct Rendered<'a> {
     incomplete: bool,
 }
 
-/// Renders `report.html` beside the `report.json` of a run folder, or of the file itself. A run folder without a whole report gets one
-/// that is built from its rows.
+/// Renders `report.html` beside the `report.json` of a run folder, or of the file itself. A run folder without a
+/// complete report gets one that is built from its rows.
 pub(crate) fn run(arguments: &ReportArguments, output: &Output) -> Result<Exit, Failure> {
     let path = &arguments.dir;
     let data = data_of(path);
     let written = (path.is_file() || data.exists()).then(|| read(&data)).transpose()?;
     let (report, page) = match written {
-        // What was built from rows is built again: the run may have gone on since.
+        // A report built from rows is built again: the run may have gone on since.
         Some(report) if path.is_file() || !report.incomplete => {
             let page = render(&report, &data)?;
             (report, page)

@@ -61,7 +61,7 @@ pub(crate) fn run(command: ServeCommand, output: &Output) -> Result<Exit, Failur
 trait Serving: Sized {
     type Config: Configuration;
 
-    /// What a configuration has around it.
+    /// The files and services that a configuration names.
     fn surroundings(config: &Self::Config) -> Surroundings<'_>;
 
     /// Looks at everything that a configuration names.
@@ -232,7 +232,7 @@ fn serve<S: Serving>(service: &str, arguments: &ServeArguments, output: &Output)
     })
 }
 
-/// Says what is wrong with a service before it starts, all at once.
+/// Reports all problems of a service before it starts.
 fn look_at<S: Serving>(service: &str, file: &Path, config: &S::Config, output: &Output) -> Result<Exit, Failure> {
     let checks = runtime()?.block_on(S::check(config));
     let failures = checks.iter().filter(|check| check.outcome.has_failed()).count();
@@ -259,7 +259,7 @@ fn look_at<S: Serving>(service: &str, file: &Path, config: &S::Config, output: &
     Ok(if failures == 0 { Exit::Done } else { Exit::CouldNotRun })
 }
 
-/// Puts into the log what clients would complain of: a service starts all the same.
+/// Logs problems that clients would notice: a service starts all the same.
 fn warn(checks: &[Check]) {
     for check in checks {
         match &check.outcome {
@@ -294,7 +294,7 @@ fn ready(service: &str, url: &str, output: &Output) {
     output.line(format!("{service} is ready at {url}"));
 }
 
-/// Waits until it is told to stop: by which signal, and whoever hears the next one. Meanwhile, SIGHUP has it `reload`.
+/// Waits for a signal to stop; returns the signal, and a listener for the next one. Meanwhile, SIGHUP calls `reload`.
 async fn until_told(
     mut signals: Signals,
     mut hangups: Hangups,

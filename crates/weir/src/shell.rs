@@ -1,4 +1,4 @@
-//! Words for a POSIX shell: what is printed to be pasted must mean what it says.
+//! Words for a POSIX shell: printed commands can be pasted unchanged.
 
 /// A value as one word of any POSIX shell, quoted where it must be.
 pub(crate) fn quoted(value: &str) -> String {

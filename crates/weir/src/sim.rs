@@ -21,7 +21,7 @@ const TRANSFERS_MAX: u64 = 300_000_000;
 /// Of a plan without rates the span of every finished transfer is remembered until its last step has ended: 300 MB for these.
 const STEPS_MAX: u64 = 5_000_000;
 
-/// Does what the command asks.
+/// Runs the command.
 pub(crate) fn run(command: SimCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
         SimCommand::Run(arguments) => run::run(&arguments, output),

@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::signals::Signals;
 
-/// Runs one of the commands. A signal ends it; what was half done is removed or was never there.
+/// Runs one of the commands. A signal ends it; a partial file is removed or was never visible.
 pub(crate) fn run(command: StorageCommand, output: &Output) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -40,8 +40,8 @@ pub(crate) fn look(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     Ok(None)
 }
 
-/// The token of a file that was not named but found, in a folder where anybody may put one: with a token of somebody else's, uploads and
-/// jobs would be that person's.
+/// The token of a file that was found, not named, in a folder where any user may create one: with another user's token,
+/// uploads and jobs would belong to that user.
 fn discovered(file: &Path) -> Result<Secret, Failure> {
     let refused = |error: anyhow::Error| {
         Failure::bad_input(error.context(format!("the token {} is not used", file.display()))).with_remedy(

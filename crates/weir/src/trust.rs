@@ -1,4 +1,4 @@
-//! Whom the commands trust: the certificate authorities that are named, or the system's and the grid's.
+//! The authorities that commands trust: the named ones, or the system's and the grid's.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use weir_http::TrustRoots;
 use crate::cli::AccessArguments;
 use crate::failure::Failure;
 
-/// Where distributions keep the authorities of the web, and the grid those of its own.
+/// The places of the web's authorities in distributions.
 const AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 

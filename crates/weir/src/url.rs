@@ -16,7 +16,7 @@ pub(crate) fn encoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A name with a dot would be shown as a name that nobody gave; a slash or a question mark would ask for another path.
+    /// An escaped dot would show another name; an unescaped slash or question mark would request another path.
     #[test]
     fn what_needs_no_escape_has_none() {
         assert_eq!(encoded("data-1_a.b~c.bin"), "data-1_a.b~c.bin");

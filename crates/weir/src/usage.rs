@@ -28,7 +28,7 @@ fn without_empty(command: Command, is_empty: &impl Fn(&OsStr) -> bool) -> Comman
         .mut_subcommands(|below| without_empty(below, is_empty))
 }
 
-/// Shows what is wrong with the command line itself, or the help that was asked for.
+/// Prints an error of the command line itself, or the requested help.
 pub(crate) fn tell(mut error: clap::Error) -> Exit {
     if !error.use_stderr() {
         let _gone = error.print();
@@ -73,7 +73,7 @@ fn improve(error: &mut clap::Error, words: &[String]) -> Option<String> {
             "--verbose" | "--debug" | "-v" => Some("`--log-level debug` says more".to_owned()),
             "--quiet" | "-q" => Some("`--log-level error` says less".to_owned()),
             argument if argument.starts_with('-') => {
-                // "to pass '--x' as a value": nobody has such values.
+                // "to pass '--x' as a value": no option has such values.
                 error.remove(ContextKind::Suggested);
                 None
             }
@@ -103,7 +103,7 @@ fn reached<'a>(root: &'a Command, words: impl IntoIterator<Item = &'a String>) -
         .fold(root, |level, word| level.find_subcommand(word).unwrap_or(level))
 }
 
-/// Where a command is unknown: the nearest here, else the nearest anywhere, else those that there are here.
+/// The suggestion for an unknown command: the nearest here, else the nearest anywhere, else the list of those here.
 fn instead(root: &Command, level: &Command, word: &str) -> String {
     let here: Vec<_> = level.get_subcommands().map(Command::get_name).collect();
     if let Some(name) = nearest(word, here.iter().copied()) {
@@ -129,7 +129,7 @@ fn gather<'a>(command: &'a Command, into: &mut Vec<&'a Command>) {
     }
 }
 
-/// The variables that say what was left out.
+/// The environment variables for missing options.
 fn variables(level: &Command, missing: &str) -> Option<String> {
     let arguments = level.get_arguments().filter(|argument| {
         let option = argument.get_long().map(|long| format!("--{long} "));
@@ -201,7 +201,7 @@ mod tests {
         );
     }
 
-    /// Wrong: nobody learns that the address of a service need not be given each time.
+    /// Wrong: a user does not learn that the address of a service can be set once.
     #[test]
     fn variables_are_named_where_an_option_is_missing() {
         let text = error(&["transfer", "list"]);

@@ -194,7 +194,7 @@ pub(crate) fn did(text: &str) -> Result<(&str, &str), Failure> {
         .ok_or_else(no_did)
 }
 
-/// The end of a command whose rules do not all hold.
+/// The exit of a command about rules: failure if any of them fails.
 pub(crate) fn verdict(good: bool) -> Exit {
     if good { Exit::Done } else { Exit::VerdictFail }
 }

@@ -22,7 +22,7 @@ struct Checked<'a> {
     workloads: usize,
     thresholds: usize,
     notes: &'a [String],
-    /// What was found at storage, if it was looked at.
+    /// The findings at storage, if it was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     storage: Option<&'a SitesReport>,
 }
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &ChallengeCheckArguments, output: &Output) -> Resul
 
 /// Looks at the storage of a plan, with a grid in a private folder that goes again.
 fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<SitesReport>, Failure> {
-    // A name that nobody can have made before.
+    // An unpredictable name.
     let moment = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
@@ -105,7 +105,7 @@ fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<Sites
         listening.abort();
         report
     });
-    // Empty, unless something could not be deleted: then its folder says what.
+    // Empty, unless a file could not be deleted: then its folder has the reason.
     let _not_empty = std::fs::remove_dir(&out);
     report.map_err(failure)
 }

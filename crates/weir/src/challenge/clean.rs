@@ -1,4 +1,4 @@
-//! `weir challenge clean`: lists what a run left, and deletes it if asked to.
+//! `weir challenge clean`: lists the leftovers of a run, and deletes them on request.
 
 use anyhow::Context;
 use weir_challenge::clean::{CleanError, Cleaned, Delete, Found, LeftFile, clean};
@@ -11,7 +11,7 @@ use crate::output::Output;
 /// Files of one kind that are named; the rest is counted.
 const SHOWN: usize = 20;
 
-/// Lists what the run of a folder left, and deletes it if asked to.
+/// Lists the leftovers of the run of a folder, and deletes them on request.
 pub(super) fn run(arguments: &ChallengeCleanArguments, output: &Output) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -10,7 +10,7 @@ use crate::output::Output;
 /// Seconds between two lines of figures.
 const EVERY: f64 = 5.0;
 
-/// What was shown last.
+/// The state of the last printed line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     shown_at: Option<f64>,
@@ -18,7 +18,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Prints what is worth a line.
+    /// Prints notable updates.
     pub(super) fn show(&mut self, update: &Update, output: &Output) {
         match update {
             Update::Preflight(found) => preflight(found).iter().for_each(|line| output.line(line)),

@@ -1,4 +1,4 @@
-//! `weir challenge plan`: what a challenge would inject, and what it needs.
+//! `weir challenge plan`: the injections and needs of a challenge.
 
 use serde::Serialize;
 use weir_plan::{Plan, PlanSummary, Workload};

@@ -53,7 +53,7 @@ impl Screen {
         }
     }
 
-    /// Draws what has changed.
+    /// Draws the changes.
     pub(super) fn show(&mut self, update: &Update, output: &Output) {
         match update {
             Update::Preflight(found) => self.above(preflight(found), output),
@@ -66,7 +66,7 @@ impl Screen {
         }
     }
 
-    /// Lets the drawing go: what follows stands in its place.
+    /// Ends the drawing: later output replaces it.
     pub(super) fn end(&mut self) {
         self.draw(Vec::new());
         logging::release();
@@ -88,7 +88,7 @@ impl Screen {
         if self.drawn > 0 {
             text = format!("\x1b[{}A\r\x1b[J", self.drawn);
         }
-        // What services logged since the last drawing stands above it; between two it would tear it.
+        // Log lines of services since the last drawing are printed above it; in between they would tear it.
         text.push_str(&logging::take_held());
         for line in &lines {
             let shown: String = line.text.chars().take(width.saturating_sub(1)).collect();
@@ -147,7 +147,7 @@ fn table(live: &Live, rows: usize) -> Vec<Line> {
     if live.sites.len() > room {
         lines.push(plain(format!("… and {} more sites", live.sites.len() - room)));
     }
-    // Links where there is room for their heading and some of them; a single one says what its site says.
+    // Links are shown where there is room for their heading and some of them; a single one repeats its site.
     let room = room.saturating_sub(live.sites.len() + 1);
     if room >= 2 && live.n_links > 1 {
         lines.push(heading(if live.n_links as usize > live.links.len() {

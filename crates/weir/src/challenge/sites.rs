@@ -1,8 +1,8 @@
-//! Shows what was found at storage before a run.
+//! Shows the findings at storage before a run.
 
 use weir_challenge::sites::{Outcome, SiteChecks, SitesReport};
 
-/// Writes the findings; where `all` is not asked for, what works is one line for each storage.
+/// Formats the findings; unless `all`, the working parts of a storage are one line.
 pub(super) fn lines(report: &SitesReport, all: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for site in &report.sites {

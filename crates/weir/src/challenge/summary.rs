@@ -1,4 +1,4 @@
-//! What stands on the terminal after a run: verdict first, then the figures it rests on.
+//! The summary on the terminal after a run: verdict first, then its figures.
 
 use weir_challenge::RunOutcome;
 use weir_measure::quantiles::Percentiles;
@@ -182,7 +182,7 @@ fn even(evenness: &Evenness) -> Option<String> {
     Some(format!("the rate of a second varied by {achieved:.2}{planned}{most}"))
 }
 
-/// What passed through the catalogue: rules, where their time went, deletions.
+/// The catalogue's part: rules, the stages of their time, deletions.
 fn chain(chain: &ChainReport) -> Vec<String> {
     let not_ok = [(chain.incomplete, "incomplete"), (chain.refused, "refused")];
     let not_ok = not_ok.iter().filter(|(count, _)| *count > 0);
@@ -281,7 +281,7 @@ fn three_digits(number: f64) -> String {
     }
 }
 
-/// Matrix and ramp: what works and at what rate.
+/// Matrix and ramp: working cells and their rates.
 fn steps(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     let rate = |bps: Option<u64>| bps.map_or_else(|| "–".to_owned(), |bps| format!("{:.1}", BitRate(bps)));
@@ -375,7 +375,7 @@ fn errors(report: &Report) -> Vec<String> {
     lines
 }
 
-/// The sum over all storages, and whatever does not agree.
+/// The sum over all storages, and every disagreement.
 fn crosschecks(report: &Report) -> Vec<String> {
     let shown = |check: &&CrossCheck| check.subject == "all" || check.pass == Some(false);
     let bytes = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| count.to_string());
@@ -444,7 +444,7 @@ fn apart(check: &CrossCheck) -> String {
     }
 }
 
-/// What the sockets carried, and how far it may be from that.
+/// The bytes on the sockets, and the allowed difference.
 fn carried(check: &CrossCheck) -> String {
     let ratios = check.sockets_difference_ratio.zip(check.sockets_tolerance_ratio);
     let Some((bytes, (difference, tolerance))) = check.sockets.zip(ratios) else {

@@ -1,4 +1,4 @@
-//! Who watches a run: a terminal, a log, or a program.
+//! Observers of a run: a terminal, a log, or a program.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use super::screen::Screen;
 use crate::logging;
 use crate::output::Output;
 
-/// Shows a run to whoever is there.
+/// Shows the progress of a run.
 #[derive(Debug)]
 pub(super) struct Watch {
     output: Output,
@@ -25,7 +25,7 @@ enum View {
 }
 
 impl Watch {
-    /// Chooses by what standard output is.
+    /// Chooses the display by the kind of standard output.
     pub(super) fn new(output: &Output) -> Arc<Self> {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let view = if output.json() {
@@ -41,7 +41,7 @@ impl Watch {
         })
     }
 
-    /// Ends the display, so that what follows stands below it.
+    /// Ends the display, so that later output stands below it.
     pub(super) fn end(&self) {
         if let View::Screen(screen) = &mut *self.view() {
             screen.end();
@@ -69,7 +69,7 @@ impl Progress for Watch {
     }
 }
 
-/// Says what a run needs and what the machine has.
+/// Describes the needs of a run and the resources of the machine.
 pub(super) fn preflight(preflight: &Preflight) -> Vec<String> {
     let volume = Bytes(preflight.volume_bytes);
     let what = match (preflight.asked_bps, preflight.planned_s) {

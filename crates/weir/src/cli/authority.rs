@@ -35,7 +35,7 @@ pub(crate) struct AuthorityHostArguments {
     /// Write NAME.pem and NAME.key here
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
-    /// Replace what is there
+    /// Replace existing files
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct AuthorityUserArguments {
     /// Write NAME.pem and NAME.key here
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
-    /// Replace what is there
+    /// Replace existing files
     #[arg(long)]
     pub(crate) force: bool,
 }

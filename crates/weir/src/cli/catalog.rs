@@ -18,7 +18,7 @@ pub(crate) enum RuleCommand {
     Show(RulesArguments),
     /// Follow rules until all are OK
     Watch(RulesArguments),
-    /// Say what a rule waits for, down to the scheduler's reason
+    /// Explain why a rule waits, down to the scheduler's reason
     Why(RuleWhyArguments),
     /// Let rules end within the hour
     Delete(RulesArguments),
@@ -33,11 +33,11 @@ pub(crate) enum CatalogCommand {
     Check(CatalogCheckArguments),
     /// Copy the database of a catalogue, also while it serves
     Backup(CatalogBackupArguments),
-    /// Put the copy of a database in place of one that nobody serves
+    /// Restore the copy of a database that no service uses
     Restore(CatalogRestoreArguments),
 }
 
-/// Which catalogue, and as whom.
+/// The catalogue, and the login.
 #[derive(Debug, Args)]
 pub(crate) struct CatalogArguments {
     /// The catalogue (default: of RUCIO_CONFIG)
@@ -92,13 +92,13 @@ pub(crate) struct RuleAddArguments {
     /// End after this time (12h, 30d; default: never)
     #[arg(long, value_name = "TIME", value_parser = weir_units::duration::parse)]
     pub(crate) lifetime: Option<Duration>,
-    /// Which files share their RSEs
+    /// The set of files that share their RSEs
     #[arg(long, value_name = "UNIT", default_value = "dataset")]
     pub(crate) grouping: GroupingArgument,
     /// The RSEs from which files may come (default: any)
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) source_rses: Option<String>,
-    /// The activity whose share is used
+    /// The activity, for its share
     #[arg(long, value_name = "NAME")]
     pub(crate) activity: Option<String>,
     /// More urgent is higher
@@ -142,7 +142,7 @@ impl GroupingArgument {
 /// `weir rule list`
 #[derive(Debug, Args)]
 pub(crate) struct RuleListArguments {
-    /// Those of this file, dataset or container (default: those of the account)
+    /// Rules of this file, dataset or container (default: of the account)
     #[arg(value_name = "DID")]
     pub(crate) did: Option<String>,
     #[command(flatten)]

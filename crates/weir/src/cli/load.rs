@@ -95,7 +95,7 @@ fn curve(text: &str) -> Result<Curve, String> {
 /// `weir load list`
 #[derive(Debug, Args)]
 pub(crate) struct LoadListArguments {
-    /// Those of all accounts
+    /// Loads of all accounts
     #[arg(long)]
     pub(crate) everybody: bool,
     #[command(flatten)]

@@ -22,7 +22,7 @@ pub(crate) enum StorageCommand {
     Du(StorageDuArguments),
 }
 
-/// As whom, and whom to trust.
+/// The credential, and the trusted authorities.
 #[derive(Debug, Args)]
 pub(crate) struct AccessArguments {
     /// Take the token from this file (default: BEARER_TOKEN, BEARER_TOKEN_FILE, then where WLCG tools look)
@@ -51,13 +51,13 @@ pub(crate) struct AccessArguments {
 /// `weir storage ls`
 #[derive(Debug, Args)]
 pub(crate) struct StorageLsArguments {
-    /// What to list (https://host:port/path)
+    /// The directories or files (https://host:port/path)
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
     /// Show sizes and times too
     #[arg(short, long)]
     pub(crate) long: bool,
-    /// List what is below too
+    /// List subdirectories too
     #[arg(short, long)]
     pub(crate) recursive: bool,
     #[command(flatten)]
@@ -99,13 +99,13 @@ pub(crate) struct StoragePutArguments {
 /// `weir storage rm`
 #[derive(Debug, Args)]
 pub(crate) struct StorageRmArguments {
-    /// What to remove
+    /// The files or directories
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
     /// Remove directories with all that is in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Count what does not exist as removed
+    /// Count missing ones as removed
     #[arg(short, long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub(crate) struct StorageChecksumArguments {
     /// The files
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
-    /// Which checksum (adler32, crc32c, md5, sha-256)
+    /// The checksum algorithm (adler32, crc32c, md5, sha-256)
     #[arg(short, long, value_name = "NAME", default_value = "adler32")]
     pub(crate) algorithm: Algorithm,
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub(crate) enum TransferCommand {
     Cancel(TransferCancelArguments),
     /// List jobs, the newest first
     List(TransferListArguments),
-    /// Say what holds a link, a job or a file back
+    /// Explain why a link, a job or a file waits
     Why(TransferWhyArguments),
     /// Show the limits of links and storage elements, or change one
     Limits(TransferLimitsArguments),
@@ -30,7 +30,7 @@ pub(crate) enum TransferCommand {
     Drain(TransferDrainArguments),
 }
 
-/// Which transfer service, and as whom.
+/// The transfer service, and the credential.
 #[derive(Debug, Args)]
 pub(crate) struct DoorArguments {
     /// The transfer service
@@ -76,7 +76,7 @@ pub(crate) struct TransferSubmitArguments {
     /// More urgent is higher
     #[arg(long, value_name = "1-5", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub(crate) priority: Option<u8>,
-    /// The activity whose share is used
+    /// The activity, for its share
     #[arg(long, value_name = "NAME")]
     pub(crate) activity: Option<String>,
     /// Anything, in JSON, to find the job by later
@@ -95,10 +95,10 @@ pub(crate) struct TransferSubmitArguments {
     pub(crate) door: DoorArguments,
 }
 
-/// Whose checksums are compared.
+/// The compared checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VerifyChecksum {
-    /// Nobody's; sizes are compared always
+    /// None; sizes are always compared
     None,
     /// The source's
     Source,
@@ -156,7 +156,7 @@ pub(crate) struct TransferCancelArguments {
     pub(crate) door: DoorArguments,
 }
 
-/// What FTS3 calls the states of a job.
+/// FTS3's names of the states of a job.
 const JOB_STATES: [&str; 9] = [
     "SUBMITTED",
     "READY",
@@ -172,7 +172,7 @@ const JOB_STATES: [&str; 9] = [
 /// `weir transfer list`
 #[derive(Debug, Args)]
 pub(crate) struct TransferListArguments {
-    /// Only jobs in these states (FINISHED,FAILED; default: those that have not ended)
+    /// Only jobs in these states (FINISHED,FAILED; default: unfinished ones)
     #[arg(
         long,
         value_name = "STATES",

@@ -1,4 +1,4 @@
-//! `weir grid down`: stops the process that runs a grid, and nobody else.
+//! `weir grid down`: stops the process that runs a grid, and no other.
 
 use std::path::Path;
 use std::time::Duration;

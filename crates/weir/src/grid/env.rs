@@ -102,8 +102,9 @@ fn gfal_configuration(dir: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(copy))
 }
 
-/// The configuration of Rucio's client for the account `root`. The client takes the token of `BEARER_TOKEN_FILE`, with which it also uploads; by user name
-/// and password it would look for a proxy certificate. Weir's own commands log in by password: nobody else reads the file.
+/// The configuration of Rucio's client for the account `root`. The client takes the token of `BEARER_TOKEN_FILE`, with
+/// which it also uploads; by user name and password it would look for a proxy certificate. Weir's own commands log in
+/// by password, which only its owner can read.
 fn rucio_configuration(dir: &Path, catalog: &CatalogDescription, authorities: &Path) -> Result<PathBuf, Failure> {
     let folder = std::path::absolute(dir.join("rucio")).context("could not find the grid's directory")?;
     std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;

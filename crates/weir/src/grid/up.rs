@@ -115,14 +115,14 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
     Err(child_failure(&answer, &arguments.dir))
 }
 
-/// The grid's log, for what goes past the logging: the last words of a process that breaks off.
+/// The grid's log, for output that bypasses the logging: the last words of a crashing process.
 fn log_file(dir: &Path) -> Result<std::fs::File, Failure> {
     let path = dir.join(LOG_NAME);
     let file = weir_auth::files::open_log(&path);
     Ok(file.with_context(|| format!("could not write {}", path.display()))?)
 }
 
-/// What the background process said of its end, as our own.
+/// The background process's report of its end, as our own failure.
 fn child_failure(answer: &serde_json::Value, dir: &Path) -> Failure {
     let error = &answer["error"];
     let Some(message) = error["message"].as_str() else {

@@ -1,4 +1,4 @@
-//! What a catalogue of a configuration would find: `weir serve catalog --check`. Nothing is made or changed.
+//! `weir serve catalog --check`: checks the surroundings of a catalogue's configuration. Nothing is made or changed.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! What an issuer of a configuration would find: `weir serve issuer --check`. Nothing is made or changed.
+//! `weir serve issuer --check`: checks the surroundings of an issuer's configuration. Nothing is made or changed.
 
 use weir_issuer::IssuerConfig;
 use weir_service::check::{Check, Surroundings, folder, parent, secret};

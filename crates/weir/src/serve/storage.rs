@@ -1,4 +1,4 @@
-//! What an endpoint of a configuration would find: `weir serve storage --check`. Nothing is made or changed.
+//! `weir serve storage --check`: checks the surroundings of an endpoint's configuration. Nothing is made or changed.
 
 use weir_service::check::{Check, Outcome, Surroundings, folder, mounted, parent};
 use weir_service::config::ConfigError;

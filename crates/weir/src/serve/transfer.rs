@@ -1,4 +1,5 @@
-//! What a transfer service of a configuration would find: `weir serve transfer --check`. Nothing is made or changed.
+//! `weir serve transfer --check`: checks the surroundings of a transfer service's configuration. Nothing is made or
+//! changed.
 
 use weir_http::TrustRoots;
 use weir_service::check::{Check, Surroundings, parent};

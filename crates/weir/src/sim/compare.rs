@@ -17,13 +17,13 @@ use crate::shell::quoted;
 /// The version of the contract with the front end.
 const SCHEMA: &str = "weir-comparison/1";
 
-/// What the front end draws, and what `--json` gives.
+/// The data of the front end's page, and of `--json`.
 #[derive(Serialize)]
 struct Data<'a> {
     schema: &'static str,
     /// Command line that compares the same again.
     command: String,
-    /// What is asked and possible, and the result, each in a sentence or two.
+    /// The asked and possible rates, and the result, each in a sentence or two.
     situation: String,
     result: Option<String>,
     causes: Vec<CauseCount>,
@@ -35,7 +35,7 @@ struct Data<'a> {
 #[derive(Serialize)]
 struct CauseCount {
     cause: Cause,
-    /// What it means, in words that follow "so many sites".
+    /// Its meaning, in words that follow "so many sites".
     sentence: &'static str,
     /// One per policy.
     sites: Vec<usize>,

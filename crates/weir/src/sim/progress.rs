@@ -1,4 +1,4 @@
-//! Shows how far a simulation is, on a line of the terminal that is drawn over itself; nothing where nobody watches.
+//! Progress of a simulation, on a terminal line that is drawn over itself; none without a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,7 +21,7 @@ pub(super) struct Watching {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is simulated now.
+/// The current simulation.
 struct Shown {
     name: String,
     probe: Probe,
@@ -29,7 +29,7 @@ struct Shown {
 }
 
 impl Watching {
-    /// Begins to watch simulations whose virtual time ends after `whole` at the latest.
+    /// Begins the display for simulations whose virtual time ends after `whole` at the latest.
     pub(super) fn begin(whole: Duration) -> Self {
         let shown = Arc::new(Mutex::new(Shown {
             name: String::new(),
@@ -58,7 +58,7 @@ impl Watching {
         watching
     }
 
-    /// The next simulation, by this name; it shows where it is with what is returned.
+    /// The next simulation, of this name; it reports its progress through the returned probe.
     pub(super) fn next(&self, name: String) -> Probe {
         let probe = Probe::default();
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ fn line(shown: &Shown) -> String {
     let share = reached.as_secs_f64() / shown.whole.as_secs_f64().max(1e-9);
     let full = (share * BAR as f64) as usize;
     let bar = format!("{}{}", "█".repeat(full), "░".repeat(BAR - full));
-    // Whole seconds: what is behind them changes too fast to be read.
+    // Whole seconds: fractions change too fast to be read.
     let (reached, whole) = (
         Duration::from_secs(reached.as_secs()),
         Duration::from_secs(shown.whole.as_secs()),

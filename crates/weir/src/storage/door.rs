@@ -12,7 +12,7 @@ use crate::cli::AccessArguments;
 use crate::failure::Failure;
 use weir_challenge::listing::{self, Entry};
 
-/// An answer: what it says before its body, which is read as it comes.
+/// An answer: its head, and a body that is read as it comes.
 pub(super) type Answer = Response<hyper::body::Incoming>;
 
 /// Text of refusals that is shown.
@@ -27,7 +27,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
 /// Silence in the middle of an answer's body.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
 
-/// As whom files are asked for.
+/// The client and credential for files.
 pub(super) struct Door {
     pub(super) client: Client,
     authorization: Option<HeaderValue>,
@@ -44,7 +44,7 @@ impl Door {
         })
     }
 
-    /// A request as whoever we are.
+    /// A request with our credential.
     pub(super) fn request(&self, method: &str, url: &str) -> Builder {
         let request = http::Request::builder().method(method).uri(url);
         match &self.authorization {
@@ -53,7 +53,7 @@ impl Door {
         }
     }
 
-    /// One exchange, whatever its status.
+    /// One exchange, of any status.
     pub(super) async fn send(&self, url: &str, request: Builder, content: Body) -> Result<Answer, Failure> {
         let request = request.body(content).with_context(|| format!("{url} is no URL"));
         let sent = self
@@ -63,12 +63,12 @@ impl Door {
         Ok(sent.with_context(|| format!("could not reach the storage of {url}"))?)
     }
 
-    /// What is known of a path, and of what lies right below; the path itself first.
+    /// The entries of a path and its direct members; the path itself first.
     pub(super) async fn list(&self, url: &str) -> Result<Vec<Entry>, Failure> {
         entries(url, self.propfind(url, "1").await?).await
     }
 
-    /// What is known of a path; `None` if nothing is there.
+    /// The entry of a path; `None` if it does not exist.
     pub(super) async fn look(&self, url: &str) -> Result<Option<Entry>, Failure> {
         let answer = self.propfind(url, "0").await?;
         if answer.status() == StatusCode::NOT_FOUND {
@@ -154,7 +154,7 @@ pub(super) fn name_of(url: &str) -> Option<String> {
 mod tests {
     use super::name_of;
 
-    /// What a server or a user calls a file must not lead out of the directory that it is put into.
+    /// A server's or user's name for a file must not lead out of its directory.
     #[test]
     fn names_are_those_of_files() {
         assert_eq!(name_of("https://h/a/b%20c?x=/y").as_deref(), Some("b c"));

@@ -52,7 +52,7 @@ pub(super) async fn run(arguments: &StorageGetArguments, output: &Output) -> Res
     Ok(Exit::Done)
 }
 
-/// What came.
+/// A received file.
 struct Got {
     size: u64,
     checksum: Checksum,

@@ -1,4 +1,4 @@
-//! How far a file is, for who watches.
+//! Progress of a file's transfer.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 const BAR: u64 = 24;
 
-/// A line on the terminal that is drawn over itself; nothing where nobody watches.
+/// A terminal line that is drawn over itself; none without a terminal.
 pub(super) struct Progress {
     shown: bool,
     size: Option<u64>,

@@ -87,7 +87,7 @@ fn url(arguments: &StoragePutArguments) -> Result<String, Failure> {
     Ok(format!("{}{}", arguments.url, encoded(name)))
 }
 
-/// What has left so far.
+/// Bytes sent so far.
 struct Sent {
     hasher: Option<Hasher>,
     progress: Progress,
@@ -126,7 +126,7 @@ fn reading(file: File, sent: Arc<Mutex<Sent>>) -> Body {
     body::stream(pieces)
 }
 
-/// What the storage says of the file once it is there.
+/// The storage's checksum of the uploaded file.
 async fn stored(door: &Door, url: &str) -> Result<Option<Checksum>, Failure> {
     let request = door.request("HEAD", url).header("Want-Digest", "adler32");
     let answer = door.send(url, request, body::empty()).await?;

@@ -23,7 +23,7 @@ pub(crate) struct Door {
     token: Secret,
 }
 
-/// What a request came to.
+/// The answer to a request.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) json: Value,
@@ -31,7 +31,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What the service says of a refusal.
+    /// The service's message of a refusal.
     pub(super) fn message(&self) -> String {
         let told = ["message", "http_message"]
             .into_iter()
@@ -57,7 +57,7 @@ impl Door {
         &self.token
     }
 
-    /// One exchange, whatever its status.
+    /// One exchange, of any status.
     pub(super) async fn ask(&self, method: &str, path: &str, content: Option<&Value>) -> Result<Answer, Failure> {
         let failed = |what: &str| format!("{what} the transfer service {}", self.url);
         let mut request = http::Request::builder()

@@ -1,4 +1,4 @@
-//! `weir transfer limits` and `weir transfer drain`: what an administrator sets while the service runs.
+//! `weir transfer limits` and `weir transfer drain`: settings of an administrator while the service runs.
 
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};

@@ -45,7 +45,7 @@ pub(super) struct Tally {
     pub(super) active: u64,
     /// Hops whose turn has not come, or never will.
     pub(super) unused: u64,
-    /// Of finished files, and what has been seen moving of the others.
+    /// Bytes of finished files, and reported progress of the others.
     pub(super) bytes: u64,
     /// As far as sizes are known.
     pub(super) bytes_total: u64,

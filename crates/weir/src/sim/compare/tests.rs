@@ -1,4 +1,4 @@
-//! What a comparison says on a page of text, and gives to the front end.
+//! The text and the page of a comparison.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use weir_plan::{Challenge, Overrides};
@@ -8,7 +8,7 @@ use weir_sim::world::Probe;
 use super::text::text;
 use super::*;
 
-/// A long name of everything, and two sites of which one cannot take what is asked.
+/// Long names, and two sites of which one cannot take its asked rate.
 const RATES: &str = include_str!("../../../../weir-sim/tests/compare.toml");
 
 fn plan(text: &str) -> SimPlan {
@@ -33,7 +33,7 @@ fn is_readable(comparison: &Comparison) {
     assert!(!page.contains("What <this> is about"), "text of a file is read as HTML");
 }
 
-/// The page would not say who brings how much, who falls short, and why.
+/// The page would not name the contribution of each, the sites that fall short, and the cause.
 #[test]
 fn the_page_says_who_brings_what_and_why() {
     let comparison = compared(RATES);

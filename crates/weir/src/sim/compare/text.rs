@@ -127,7 +127,7 @@ fn coarse(seconds: f64) -> String {
     }
 }
 
-/// What is asked, what the optimum is estimated at, and what stands in the way of more.
+/// The asked rate, the estimated optimum, and its bottlenecks.
 pub(super) fn situation(comparison: &Comparison) -> String {
     let n_sites = comparison.sites.len();
     let asked = if comparison.asked_bps > 0 {
@@ -308,7 +308,7 @@ fn kept(policy: &PolicyResult) -> String {
     format!("{kept} of {}", policy.thresholds.len())
 }
 
-/// One line of a table over the policies: what it is called, and each policy's figure.
+/// One line of a table over the policies: its label, and each policy's figure.
 struct Line {
     name: String,
     cells: Vec<String>,
@@ -316,7 +316,7 @@ struct Line {
     shares: Vec<Option<f64>>,
 }
 
-/// What came of each workload: shares of what is asked, cells that worked, rates of a ramp's steps. Heading and lines.
+/// The results of each workload: shares of the asked rates, working cells, rates of a ramp's steps. Heading and lines.
 fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<Line>)> {
     let Some(first) = comparison.policies.first() else {
         return Vec::new();
@@ -404,7 +404,7 @@ fn workloads(comparison: &Comparison, page: &mut Page) {
     }
 }
 
-/// The sites where most is lost under any policy, of what is possible there.
+/// The sites with the largest loss under any policy, relative to their possible rate.
 fn most_lost(comparison: &Comparison) -> Vec<&SiteResult> {
     let lost = |site: &&SiteResult| {
         let possible = site.optimum_bps.unwrap_or(site.asked_bps).min(site.asked_bps);
