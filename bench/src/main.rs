@@ -1,14 +1,13 @@
 //! Measures Weir's storage endpoint beside nginx and XRootD, in one run on one machine.
 //!
-//! Machines are noisy: a figure means little, the median of paired ratios does. Every row therefore runs all contenders in turn,
-//! round by round. Data live in memory (`/dev/shm`), so that the endpoints are measured and not the disk, and nobody calls fsync;
-//! but for the rows about disks, which use the folder that `--disk` names (by default the current one).
-//! CPU is that of the serving processes alone, user and system, the client's left out; of a copy, both ends together.
+//! Machines are noisy: a figure means little, the median of paired ratios does. Every row therefore runs all contenders
+//! in turn, round by round. Data live in memory (`/dev/shm`), so that the endpoints are measured and not the disk, and
+//! no process calls fsync. Rows about disks use the folder of `--disk` (by default the current one). CPU is that of the
+//! serving processes alone, user and system, the client's left out; of a copy, both ends together.
 //!
-//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR]
-//! [--xrootd-root DIR] [--show-config]`, and for the transfer service
-//! `... -- service [--only TEXT] [--scale F] [--json FILE]`, and for the catalogue
-//! `... -- catalog [--rounds N] [--only TEXT] [--scale F] [--json FILE]`.
+//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR] [--xrootd-root DIR]
+//! [--show-config]`, and for the transfer service `... -- service [--only TEXT] [--scale F] [--json FILE]`, and for the
+//! catalogue `... -- catalog [--rounds N] [--only TEXT] [--scale F] [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod catalog;

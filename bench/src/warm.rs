@@ -1,9 +1,9 @@
 //! Memory that stays with this machine, so that no server is charged for fetching it.
 //!
-//! A virtual machine hands memory back to its host that was free for two seconds, and whoever takes it again pays for each page:
-//! 2 GB written to `/dev/shm` were seen to take 0.8 s of processor where another file had just been removed, and 2.7 s where not.
-//! That is more than a server's own work, and falls on whoever comes first. Linux hands back whole blocks of 2 MB or more
-//! (`mm/page_reporting.c`), so one page kept in each half of a block keeps the rest.
+//! A virtual machine hands memory that was free for two seconds back to its host, and its next user pays for each page.
+//! 2 GB written to `/dev/shm` were seen to take 0.8 s of processor where another file had just been removed, and 2.7 s
+//! where not. That is more than a server's own work, and falls on whoever comes first. Linux hands back whole blocks of
+//! 2 MB or more (`mm/page_reporting.c`), so one page kept in each half of a block keeps the rest.
 
 use std::{fs::File, os::unix::fs::FileExt};
 

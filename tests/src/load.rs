@@ -1,7 +1,9 @@
-//! Transfers for a service to which something happens: submitted one job after the other, watched from outside, and counted at the end.
+//! Transfers for a service to which something happens: submitted one job after the other, watched from outside, and
+//! counted at the end.
 //!
-//! What it holds the service to: a job that was acknowledged is there, whole; whatever is visible at a destination is one of the files,
-//! byte for byte; what has ended never changes again; at the end every file is there, once, and nothing else.
+//! What it holds the service to: a job that was acknowledged is there, whole. Whatever is visible at a destination is
+//! one of the files, byte for byte. What has ended never changes again. At the end every file is there, once, and
+//! nothing else.
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,

@@ -1,11 +1,13 @@
 //! A long way between two programs of one machine: delay, window, rate and loss, without a packet being touched.
 //!
-//! The relay takes connections and passes their bytes on as a path of a given round trip would. What is on its way is bounded as
-//! TCP bounds it: a byte leaves only while fewer than a window's are unacknowledged, and it is acknowledged a round trip after it
-//! left. So one connection moves `window / round_trip`, and with loss what Reno moves (RFC 5681): the window begins with ten
-//! segments, doubles every round trip, grows by one segment a round trip after the first loss, and is halved by each.
+//! The relay takes connections and passes their bytes on as a path of a given round trip would. Bytes on their way are
+//! bounded as in TCP. A byte leaves only while fewer than a window's are unacknowledged, and it is acknowledged a round
+//! trip after it left. So one connection moves `window / round_trip`, and with loss as much as Reno (RFC 5681). The
+//! window begins with ten segments, doubles every round trip, grows by one segment a round trip after the first loss,
+//! and is halved by each.
 //!
-//! Connections to the relay itself are made at once: who wants to know the round trip must ask something and wait for the answer.
+//! Connections to the relay itself are made at once: who wants to know the round trip must ask something and wait for
+//! the answer.
 
 use std::{
     collections::VecDeque,

@@ -182,7 +182,7 @@ impl TokenSource {
     /// A token with these scopes (separated by blanks) for this audience (empty: the issuer's default).
     ///
     /// Tokens of an issuer are cached per scopes and audience, renewed in the background from two thirds of their life
-    /// on, returned while they are good even if the issuer is down, and never requested twice at once.
+    /// on, and never requested twice at once. A good token is returned even if the issuer is down.
     ///
     /// # Errors
     /// [`TokenError`]; none holds a token or a secret.

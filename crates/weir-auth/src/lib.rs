@@ -1,7 +1,7 @@
 //! Trust: authentication and authorisation of callers.
 //!
 //! A request's token passes three stages. [`Verifier`] checks its signature against the issuer's published keys, its
-//! time and its audience (401 otherwise, 503 if the keys cannot be had); [`authorize()`] checks that its scopes allow
+//! time and its audience (401 otherwise, 503 if the keys cannot be had). [`authorize()`] checks that its scopes allow
 //! an [`Operation`] on a [`StoragePath`] (403 otherwise, with the missing scope named). Nothing of a token is ever
 //! stored, and [`redact`] takes tokens out of every text that leaves a service.
 //!

@@ -1,8 +1,8 @@
 //! Removal of secrets from texts before they reach a log, an error or a person.
 //!
-//! Five shapes are recognised anywhere in a text: JWTs (whole or cut off), credentials after `Bearer` and `Basic`,
-//! everything after `Authorization:`, values of parameters and JSON members that carry tokens or passwords (`authz=`,
-//! `access_token=`, …), and private keys in PEM. The text around them stays, so that an error is still worth reading.
+//! Five shapes are recognised in a text: JWTs (whole or cut off), credentials after `Bearer` and `Basic`,
+//! everything after `Authorization:`, values of secret parameters (`authz=`, `access_token=`, …), and PEM keys. The
+//! text around them stays, so that an error is still worth reading.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

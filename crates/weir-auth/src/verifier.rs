@@ -132,7 +132,7 @@ impl Verifier {
         Self::make(config, fetch, None)
     }
 
-    /// A verifier with another configuration, which knows already the keys that this one has fetched: a change of the
+    /// A verifier with another configuration, which knows already the keys that this one has fetched. A change of the
     /// configuration while an issuer is away does not shut out its users.
     #[must_use]
     pub fn succeeded_by(&self, config: VerifierConfig, client: weir_http::Client) -> Self {
@@ -195,8 +195,8 @@ impl Verifier {
 
     /// Verifies a token.
     ///
-    /// Costs a hash and a lookup if the token was verified before, else one signature check, some 50 µs; and a request
-    /// to the issuer when its keys have not been fetched yet or the token names an unknown key.
+    /// Costs a hash and a lookup if the token was verified before, else one signature check, some 50 µs. It costs a
+    /// request to the issuer when its keys have not been fetched yet or the token names an unknown key.
     ///
     /// # Errors
     /// 401 for every fault of the token, 503 if the issuer's keys cannot be fetched: [`AuthError::status`].
@@ -279,8 +279,8 @@ impl Shared {
 impl Issuer {
     /// The fingerprint of the key that signed the token.
     ///
-    /// If none of ours did, the keys are fetched again (not more often than [`KeyTiming::unknown_key`] says): the issuer
-    /// may have a new key, or have put a new one under an old name.
+    /// If none of ours did, the keys are fetched again (not more often than [`KeyTiming::unknown_key`] says). The
+    /// issuer may have a new key, or have put a new one under an old name.
     async fn signing_key(&self, token: &Unverified<'_>, now: SystemTime) -> Result<[u8; 32], AuthError> {
         let keys = self.keys.current(now).await?;
         let known = match find(&keys, token) {

@@ -1,4 +1,4 @@
-//! The evaluator: brings the locks of rules up to date, releases rules that are over, repairs those that are stuck, ends DIDs, and adds up the
+//! The evaluator brings the locks of rules up to date, releases ended rules, repairs stuck ones, ends DIDs, and adds up the
 //! usage of accounts, one part after the other.
 
 use std::{sync::Arc, time::Duration};

@@ -306,7 +306,7 @@ ALTER TABLE requests ADD COLUMN hops TEXT;
 
 /// Changes of an account's usage are rows of their own, so that two rules of one account need not wait for each other;
 /// they are added up later. Foreign keys are not checked for tables whose rows are never deleted, and whose reference
-/// was just read: a check for each lock and replica costs PostgreSQL as much as the row itself.
+/// was just read. A check for each lock and replica costs PostgreSQL as much as the row itself.
 const COUNTERS: &str = "
 CREATE TABLE usage_changes (
     change_id ID PRIMARY KEY,
@@ -325,9 +325,9 @@ ON POSTGRESQL ALTER TABLE rule_units DROP CONSTRAINT rule_units_rse_id_fkey;
 ON POSTGRESQL ALTER TABLE locks DROP CONSTRAINT locks_rule_id_fkey, DROP CONSTRAINT locks_did_id_fkey, DROP CONSTRAINT locks_rse_id_fkey;
 ";
 
-/// A path of an RSE belongs to one file. Earlier versions accepted any path: of the files that share one, the first
-/// keeps `double_of` 0, and the others have their own number there, so that `weir catalog check` finds them and the
-/// file is not deleted while two have it.
+/// A path of an RSE belongs to one file. Earlier versions accepted any path. Of the files that share one, the first
+/// keeps `double_of` 0, and the others have their own number there. So `weir catalog check` finds them and the file is
+/// not deleted while two have it.
 pub(crate) const PATHS: &str = "
 ALTER TABLE replicas ADD COLUMN double_of BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX replicas_with_paths ON replicas (rse_id, path, did_id) WHERE path IS NOT NULL;
@@ -343,9 +343,9 @@ ALTER TABLE request_history ADD COLUMN started BIGINT;
 ALTER TABLE request_history ADD COLUMN finished BIGINT;
 ";
 
-/// Load plans, and the ledger of their cycles. `settings` is a JSON object. A load is due for its next step at `due`. A cycle is open as long
-/// as its rule is there; it is counted once its arrivals are in the sums of its load. The second index of replicas is the first one with an
-/// order, in which loads go through the files of an RSE.
+/// Load plans, and the ledger of their cycles. `settings` is a JSON object. A load is due for its next step at `due`. A
+/// cycle is open as long as its rule is there; it is counted once its arrivals are in the sums of its load. The second
+/// index of replicas is the first one with an order, in which loads go through the files of an RSE.
 const LOADS: &str = "
 CREATE TABLE loads (
     load_id        ID PRIMARY KEY,

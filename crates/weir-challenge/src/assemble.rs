@@ -29,7 +29,7 @@ pub(crate) struct Found<'a> {
     pub(crate) verified_by_size: Vec<String>,
 }
 
-/// Where a report goes that its run folder cannot take, after the system's folder for temporary files: the second outlives a restart of
+/// Where a report goes that its run folder cannot take, after the system's folder for temporary files. The second outlives a restart of
 /// the machine, the third is memory, and is there when every disk is full.
 const ELSEWHERE: [&str; 2] = ["/var/tmp", "/dev/shm"];
 

@@ -1,8 +1,8 @@
 //! The seam between the plan's injections and the service that moves files.
 //!
-//! There are two doors: the FTS REST API ([`crate::fts`]), where the run chooses source and destination path of every
-//! file, and the Rucio REST API ([`crate::rules`]), where it makes a replication rule for each batch.
-//! [`crate::run_door`] hands each batch to its door.
+//! There are two doors. At the FTS REST API ([`crate::fts`]) the run chooses source and destination path of every file.
+//! At the Rucio REST API ([`crate::rules`]) it makes a replication rule for each batch. [`crate::run_door`] hands each
+//! batch to its door.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -144,7 +144,7 @@ pub struct Observed {
     /// End of the last attempt.
     pub ended: Option<SystemTime>,
     /// Bytes moved: for a finished transfer those of the successful attempt, for others those of all attempts, as far
-    /// as the service counts them; `None` if it does not report them.
+    /// as the service counts them. `None` if it does not report them.
     pub bytes_moved: Option<u64>,
     /// Bytes that the service saw moving in the attempt that finished, by its own reads or a storage's final count; `None` when it does not
     /// tell. No size that was looked up.

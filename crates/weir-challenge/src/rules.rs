@@ -1,7 +1,8 @@
 //! The Rucio REST API as an injection door: a batch becomes a dataset of its files and a replication rule over it.
 //!
-//! The door keeps each rule that it made until the last file of the rule has ended. The state of a file is put together from three answers: the
-//! state of its lock, its request (the catalogue keeps a history of requests), and the transfer service, if the run's own carried it out.
+//! The door keeps each rule that it made until the last file of the rule has ended. The state of a file is put together
+//! from three answers. These are the state of its lock, its request (the catalogue keeps a history), and the run's own
+//! transfer service.
 
 mod answers;
 mod ending;

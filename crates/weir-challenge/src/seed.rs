@@ -83,8 +83,8 @@ impl Sources {
         })
     }
 
-    /// Returns the index of a file over which rules are made: one of its own for each link, since a rule cannot ask for a file that is at its
-    /// destination.
+    /// Returns the index of a file over which rules are made. There is one of its own for each link, since a rule
+    /// cannot ask for a file that is at its destination.
     pub(crate) fn need_did(&mut self, door_index: usize, size: u64, run: &str) -> usize {
         let number = self.files.len() as u64;
         self.files.push(SourceFile {

@@ -1,7 +1,9 @@
-//! Statements for many rows as one statement of PostgreSQL: a column of all rows is an array, and `unnest` makes rows of the arrays.
+//! Statements for many rows as one statement of PostgreSQL: a column of all rows is an array, and `unnest` makes rows
+//! of the arrays.
 //!
-//! A query stands behind `LATERAL` and ends with `OFFSET 0`, so that it is asked for each row in their order. Joined freely, the planner turns
-//! the two round as long as it has no statistics of a table: it reads the table as a whole, and the arrays again for each row of it.
+//! A query stands behind `LATERAL` and ends with `OFFSET 0`, so that it is asked for each row in their order. Joined
+//! freely, the planner turns the two round as long as it has no statistics of a table. It then reads the table as a
+//! whole, and the arrays again for each row of it.
 
 use std::fmt::Write as _;
 

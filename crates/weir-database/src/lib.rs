@@ -1,8 +1,8 @@
 //! One interface to both databases: SQLite, which one process has to itself, and PostgreSQL, which several nodes of a
 //! service share.
 //!
-//! Statements are written once, in the common dialect of both databases: parameters are `$1`, `$2`, …; whole numbers
-//! are `BIGINT`, truth values `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of
+//! Statements are written once, in the common dialect of both databases: parameters are `$1`, `$2`, …. Whole numbers
+//! are `BIGINT`, truth values `BOOLEAN`, bytes `BYTEA`. `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of
 //! a statement, and is left out for SQLite, where a transaction that writes has the database to itself.
 
 mod bulk;

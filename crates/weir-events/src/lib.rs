@@ -2,7 +2,7 @@
 //!
 //! A service appends [`Lines`] to a [`Spool`], a folder of segments, once their events are durable. Each sink (a file,
 //! a webhook, a STOMP broker) reads the spool at its own pace, and records its position once the receiver has taken a
-//! message: nothing is lost while a sink is down, until the spool is full. After a crash a sink may receive its last
+//! message. Nothing is lost while a sink is down, until the spool is full. After a crash a sink may receive its last
 //! messages again.
 //!
 //! Deliberately absent: the content of messages.

@@ -4,7 +4,7 @@
 //! does not find a file at the place that the order names, or misses `Destination`: Apache 2.4.71 answers 404, nginx
 //! 1.22.1 and rclone 1.60 answer 400. These answers are ambiguous, so such a refusal counts only once another mode has
 //! copied the same file. Ordered to push, the server may ignore the host in `Destination` and write to that path within
-//! itself: Apache does so, nginx where both hosts are the same; rclone refuses with 502. Web servers are therefore not
+//! itself: Apache does so, nginx where both hosts are the same. rclone refuses with 502. Web servers are therefore not
 //! ordered to push unless they have carried out a third-party copy.
 
 use std::{collections::HashMap, time::Duration};

@@ -5,9 +5,9 @@
 //! writes lasting state to an [`orders::Journal`], and reports events of `weir-world`. Deliberately absent: the choice
 //! of transfers, their times, and the storage of jobs.
 //!
-//! An attempt looks at the source (size, checksum), at the destination (is it free, or did an earlier attempt leave the
-//! whole file?), has the bytes copied (pull, else push, else through this service), and looks at the destination again
-//! (size, checksum). Every error becomes a [`Failure`] that names party, phase, cause and remedy.
+//! An attempt checks the source (size, checksum), and whether the destination is free or holds the whole file of an
+//! earlier attempt. It has the bytes copied (pull, else push, else through this service), and checks the destination
+//! again (size, checksum). Every error becomes a [`Failure`] that names party, phase, cause and remedy.
 //!
 //! # Permitted deletions
 //!
@@ -15,8 +15,8 @@
 //! storage cannot be signed, so the proof rests on observations. Either of these is one:
 //!
 //! 1. *A part.* The destination was seen free (404) just before an order went out, and that was made durable before it
-//!    went (a [`Claim`]); the order was handed to a connection and not refused; the storage has not said that the
-//!    destination was taken; the existing file is smaller than the source; its `Last-Modified`, by the storage's own
+//!    went (a [`Claim`]). The order was handed to a connection and not refused. The storage has not said that the
+//!    destination was taken. The existing file is smaller than the source. Its `Last-Modified`, by the storage's own
 //!    clock, lies between that look and the end of the order (after a crash: the last time this service was known to
 //!    live).
 //! 2. *A wrong copy.* The storage has said `success`, the file then found at the destination differs from the one
@@ -28,7 +28,7 @@
 //!
 //! An unproven file stays. A later attempt adopts it if it is whole (size and checksum equal the source's); else,
 //! without `overwrite`, the transfer fails as `exists`. One risk remains: another client writes a smaller file to the
-//! same path during our order, and the storage neither refuses nor reports that; this file is removed as a part of
+//! same path during our order, and the storage neither refuses nor reports that. This file is removed as a part of
 //! ours.
 
 mod attempt;

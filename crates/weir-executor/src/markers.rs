@@ -1,6 +1,6 @@
 //! The body of a third-party copy: performance markers, then a verdict.
 //!
-//! Read as the field's clients read it: lines are trimmed and compared without case, unknown ones are passed over, both line
+//! It is read as the field's clients read it. Lines are trimmed and compared without case, unknown ones are passed over, both line
 //! ends are taken, a line is cut at 1024 bytes. An end without a verdict is no success.
 
 use std::time::Duration;

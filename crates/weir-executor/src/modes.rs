@@ -231,7 +231,7 @@ impl Modes {
         shown
     }
 
-    /// The reason why this source is not ordered to push, if there is one: it is known to make no third-party copies,
+    /// The reason why this source is not ordered to push, if there is one. It is known to make no third-party copies,
     /// or its server (the `Server` header) is one that would take the order for a copy within itself.
     pub(crate) fn why_no_push(&self, source: &Side, server: Option<&str>) -> Option<String> {
         let endpoint = source.surl.endpoint();

@@ -12,8 +12,8 @@ use super::{
     wire::{Forward, Side, send},
 };
 
-/// A missing parent collection: 409 by RFC 4918 section 9.7.1, to this service or to the source that pushes; XRootD 5.5 says 400 or 404 with
-/// "no such file or directory".
+/// A missing parent collection: 409 by RFC 4918 section 9.7.1, to this service or to the source that pushes. XRootD 5.5
+/// says 400 or 404 with "no such file or directory".
 pub(super) fn lacks_parent(failure: &Failure) -> bool {
     let missing = failure.class == ErrorClass::NotFound && failure.party == Party::Destination;
     let is_conflict = || says(&without_urls(&failure.message), &["http 409", "409 conflict"]);

@@ -253,7 +253,7 @@ impl Attempt<'_> {
         }))
     }
 
-    /// Why an order to copy in this mode is not given: a web server would take an order to push for a copy within itself, and might replace
+    /// The reason against an order in this mode. A web server would take an order to push for a copy within itself, and might replace
     /// a file of its own.
     fn not_ordered(&self, mode: CopyMode, source: &Stat) -> Option<Refused> {
         if mode != CopyMode::Push {

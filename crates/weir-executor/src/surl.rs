@@ -7,8 +7,8 @@ use weir_auth::{MASK, Secret};
 
 /// A file's URL, split once: where it comes in, or when its row is read.
 ///
-/// FTS tells storage elements apart by `scheme://host` and leaves the port out ([`Surl::se`]); requests need the port
-/// ([`Surl::http_url`]); messages must not carry the query, where some storages put a credential ([`Surl::redacted`]).
+/// FTS tells storage elements apart by `scheme://host` and leaves the port out ([`Surl::se`]). Requests need the port
+/// ([`Surl::http_url`]). Messages must not carry the query, where some storages put a credential ([`Surl::redacted`]).
 /// Serde, and the databases, have it as its text.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::{answer::ok, schemas::schemas};
 use crate::submission;
 
-/// Every operation of the door, in the order of the handbook: method, path with the names of query parameters, accepted
-/// callers (`user`: with a token or a certificate; `holder`: with a certificate), status and schema of the answer (`-`:
-/// no JSON), and its description.
+/// Every operation of the door, in the order of the handbook. A row has method, path with the names of query
+/// parameters, accepted callers, status and schema of the answer (`-`: no JSON), and its description. Callers are
+/// `user` with a token or a certificate, and `holder` with a certificate.
 const OPERATIONS: &str = "
 get    / anybody 200 ServiceDocument Versions and links
 get    /whoami user 200 WhoAmI Who the caller is

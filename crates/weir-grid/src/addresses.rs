@@ -2,8 +2,8 @@
 //!
 //! Clients and transfer services tell storage elements apart by `scheme://host`, without the port. So each RSE has a
 //! loopback address of its own: 127.0.1.1, 127.0.1.2, … The system assigns the port. Both are kept in the grid's
-//! directory by the door's name, so that URLs which clients, tokens or queued transfers hold are still good after a
-//! restart, also after one with RSEs added or taken away.
+//! directory by the door's name. So URLs in clients, tokens and queued transfers are still good after a restart, even
+//! with RSEs added or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

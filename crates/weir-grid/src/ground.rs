@@ -1,6 +1,6 @@
 //! The base of a grid before its first door opens: a private directory, an authority, trust, a secret.
 //!
-//! All of it is made on the first start on a directory and reused on the next, so that trusted certificates, URLs in
+//! All of it is made on the first start on a directory and reused on the next. So trusted certificates, URLs in
 //! queued transfers and files in storage outlive the process.
 
 use std::fs::{self, Permissions};

@@ -1,7 +1,7 @@
 //! The embedded grid: every room in one process, spoken to through its doors.
 //!
-//! A grid file becomes a running grid: a certificate authority made for it, an issuer, a storage endpoint for each
-//! embedded RSE on a loopback address of its own, a transfer service, and on request a catalogue that knows the RSEs.
+//! A grid file becomes a running grid. It has a certificate authority made for it, an issuer, a storage endpoint for each
+//! embedded RSE on a loopback address of its own, and a transfer service. On request it has a catalogue that knows the RSEs.
 //! They share a process and nothing else: they talk over loopback TLS with tokens, so that a test covers the deployed
 //! paths. On request the storages of each site have a process of their own. `weir grid up` and `weir challenge run` are
 //! built on it.

@@ -32,7 +32,7 @@ where
     StreamBody::new(stream.map_ok(http_body::Frame::data)).boxed_unsync()
 }
 
-/// Reads a whole body of at most `limit` bytes, all of which must come within `whole`: a client that sends it byte by byte holds a
+/// Reads a whole body of at most `limit` bytes, all of which must come within `whole`. A client that sends it byte by byte holds a
 /// connection that others could use.
 pub async fn read_within<B>(body: B, limit: usize, whole: Duration) -> Result<Bytes, BodyError>
 where

@@ -13,7 +13,7 @@ use crate::{ConnectedTo, tcp::Tcp};
 /// The limit of one connection; clones share it.
 ///
 /// A connection limited to `n` bytes holds at most `n` bytes that it has read and not handed on. TLS adds up to `n`
-/// bytes and a record (128 KiB at most) before decryption, and `n` bytes (256 KiB at most) that are encrypted and not
+/// bytes and a record (128 KiB at most) before decryption. It also adds `n` bytes (256 KiB at most) that are encrypted and not
 /// yet taken by the other side. With TLS 1.2 rustls decrypts all received bytes at once, and copies them: the same
 /// twice more.
 #[derive(Clone)]

@@ -88,7 +88,7 @@ impl ClientConfig {
 
 /// An HTTP/1.1 client with pooled connections. Clones share the pool.
 ///
-/// A request that found its pooled connection closed before a byte was sent goes out once more on a new one, and so does a safe one
+/// A request that found its pooled connection closed before a byte was sent goes out once more on a new one. So does a safe one
 /// without a body (GET, HEAD, OPTIONS, PROPFIND) whose pooled connection was closed before its answer. Nothing else is retried, and
 /// no redirect is followed.
 #[derive(Clone)]

@@ -354,7 +354,7 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// A connection over which nothing comes while a storage copies is probed: a peer that is gone is noticed within 30 s, and not with the next
+/// A connection over which nothing comes while a storage copies is probed. A peer that is gone is noticed within 30 s, and not with the next
 /// thing that is sent.
 fn keep_alive(tcp: &TcpStream) {
     let probes = socket2::TcpKeepalive::new()

@@ -32,7 +32,7 @@ pub(crate) const FREE: usize = (8 << 10) - 1;
 /// hyper's buffer doubles as it grows, so that a head may be in one of nearly twice its size.
 const GROWTH: usize = 2;
 
-/// Shortest time for which a holder keeps its slot, however many wait: the rest of an honest head of 64 KiB takes two
+/// Shortest time for which a holder keeps its slot, however many wait. The rest of an honest head of 64 KiB takes two
 /// round trips, and few are longer than a quarter of a second.
 const LEAST: Duration = Duration::from_millis(500);
 

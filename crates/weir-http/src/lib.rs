@@ -1,8 +1,8 @@
 //! Wire: TLS servers and clients for every door, and no policy.
 //!
-//! Each room of the grid speaks HTTP/1.1 over TLS. This room holds the parts that they share: an accept loop with
-//! limits and a graceful end ([`serve`]), a client with pooled connections whose errors name the phase that failed
-//! ([`Client`]), and bodies of bounded memory ([`body`]).
+//! Each room of the grid speaks HTTP/1.1 over TLS. This room holds the parts that they share. These are an accept loop
+//! with limits and a graceful end ([`serve`]), a client with pooled connections and errors by phase ([`Client`]), and
+//! bodies of bounded memory ([`body`]).
 //!
 //! Invariants:
 //! - Servers' certificates are always verified, names and IP addresses included; there is no switch to turn that off.

@@ -2,14 +2,14 @@
 
 /// Freed memory up to twice this much stays with each of the allocator's arenas, of which busy threads have one each.
 ///
-/// A transfer has at most 1 MiB under way to the disk and 1 MiB on its way in, in pieces of up to 512 KiB: four transfers of a
+/// A transfer has at most 1 MiB under way to the disk and 1 MiB on its way in, in pieces of up to 512 KiB. Four transfers of a
 /// thread find their memory again.
 const KEPT: usize = 4 << 20;
 
 /// Makes the allocator keep freed memory for the next buffer instead of returning it to the kernel each time.
 ///
 /// glibc returns free memory at the end of a heap beyond 128 KiB, and maps each larger piece separately. Bulk data come
-/// in pieces of up to 512 KiB, so that a quarter of all pages of a gigabyte were mapped and zeroed anew: an eighth of
+/// in pieces of up to 512 KiB. So a quarter of all pages of a gigabyte were mapped and zeroed anew, which took an eighth of
 /// the CPU of a copy between two endpoints. Both limits grow by themselves when a large mapping is freed (mallopt(3),
 /// `M_MMAP_THRESHOLD`), which this does once. It has no effect on other allocators.
 pub fn keep_freed_memory() {

@@ -3,7 +3,7 @@
 //!
 //! A connection belongs to an endpoint and to the identity shown there, and is never reused across either. The most
 //! recently used idle one is used first, so that the others age out. With a limit on connections, a new one is made
-//! only after an idle one of any endpoint has been closed; if none is idle, the request waits as long as it would for a
+//! only after an idle one of any endpoint has been closed. If none is idle, the request waits as long as it would for a
 //! connect.
 
 use std::{
@@ -133,8 +133,8 @@ impl Pool {
 
     /// Sends a request whose URI has the form that a server reads, on a connection to `target`.
     ///
-    /// A kept connection may have been closed at the far end meanwhile: a request of which nothing was sent goes out again, and a
-    /// safe one without a body also if the connection is closed before its answer begins (RFC 9112, 9.3.1).
+    /// A kept connection may have been closed at the far end meanwhile. A request of which nothing was sent goes out
+    /// again. So does a safe one without a body if the connection is closed before its answer begins (RFC 9112, 9.3.1).
     pub(crate) async fn send(
         self: &Arc<Self>,
         key: Key,

@@ -1,7 +1,7 @@
 //! Limits on concurrent connections.
 //!
-//! A full server closes the connection that has been idle longest for a new one, so that idle clients do not block it;
-//! only if all are at work does the new one wait. A limit per client bounds the share of one address.
+//! A full server closes the connection that has been idle longest for a new one, so that idle clients do not block it.
+//! Only if all are at work does the new one wait. A limit per client bounds the share of one address.
 
 use std::{
     collections::HashMap,

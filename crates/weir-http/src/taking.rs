@@ -62,7 +62,7 @@ impl fmt::Display for Slow {
 /// Watches writes that wait for the other side.
 ///
 /// Only the time in which a write waits counts, so that a peer never pays for our own slowness. The measure is the
-/// number of bytes that the other side's TCP has acknowledged: a socket takes the next bytes only when a third of its
+/// number of bytes that the other side's TCP has acknowledged. A socket takes the next bytes only when a third of its
 /// buffer is free, which may be megabytes.
 pub(crate) struct Taking {
     limit: Option<Duration>,

@@ -125,7 +125,7 @@ fn add_file(store: &mut RootCertStore, path: &Path) -> Result<usize, TlsError> {
     Ok(store.add_parsable_certificates(certificates).0)
 }
 
-/// aws-lc-rs with AES-128-GCM first: on CPUs with AES instructions it is the cheapest suite per byte, and strong enough
+/// aws-lc-rs with AES-128-GCM first. On CPUs with AES instructions it is the cheapest suite per byte, and strong enough
 /// for data in flight (RFC 8446 section 9.1 makes it the mandatory one).
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
@@ -138,7 +138,7 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// Largest amount of encrypted records that the socket has not taken yet. The default limit of rustls, 64 KiB, cuts a
-/// block into several writes, which costs 5 to 15 % of the CPU of a sender and a receiver together; beyond this size
+/// block into several writes, which costs 5 to 15 % of the CPU of a sender and a receiver together. Beyond this size
 /// nothing more is saved. An idle connection, or one whose peer keeps up, holds none of it; with slow peers its own
 /// limit ([`crate::Buffers`]) may be lower.
 pub(crate) const SEALED_AHEAD: usize = 256 << 10;

@@ -1,7 +1,7 @@
 //! The signing keys: the current one, the next one, which is published in advance, and former ones whose tokens still
 //! live.
 //!
-//! The ring is one file, written whole (mode 0600, renamed into place) before anything of it is used, so that a crash
+//! The ring is one file, written whole (mode 0600, renamed into place) before any key of it is used. A crash
 //! at any point leaves a ring whose keys services already know. A key is published for a whole period before it signs:
 //! a service that refreshes its keys now and then never meets an unknown one. After its period it stays published for
 //! as long as a token that it signed may live.

@@ -12,8 +12,8 @@
 //! | `/.well-known/weir/ready` | the same, and whether its certificate is valid |
 //! | `/.well-known/weir/metrics` | counters |
 //!
-//! Invariants: a token never has more rights than its client's configuration allows, nor more than its predecessor; a
-//! key signs only after it has been on disk and published; a secret is compared in constant time. Deliberately absent:
+//! Invariants: a token never has more rights than its client's configuration allows, nor more than its predecessor. A
+//! key signs only after it has been on disk and published. A secret is compared in constant time. Deliberately absent:
 //! users, sessions, lists of tokens (a refresh token contains its grant, and is void without the client's secret), and
 //! access rules, which are for services to decide.
 //!

@@ -1,6 +1,6 @@
 //! Turns one row per transfer into the figures of links, sites, workloads and the whole run.
 //!
-//! Rows may come in any order; the result does not depend on it, except that a sample is that of the failure that ended
+//! Rows may come in any order. The result does not depend on it, except that a sample is that of the failure that ended
 //! first (the order of rows decides between equals).
 
 mod series;

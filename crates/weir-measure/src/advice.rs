@@ -8,7 +8,7 @@ const SHORT: f64 = 0.95;
 /// Share of failures above which falling short has another cause than a weak machine.
 const FAILED_MAX: f64 = 0.02;
 
-/// Shares of the hold from which on a machine's own processors, disks or memory may have held the run back: processors in use, and
+/// Shares of the hold from which on a machine's own processors, disks or memory may have held the run back. They are processors in use, and
 /// everything waiting for a disk or for memory.
 const STRAINED: [f64; 3] = [0.85, 0.2, 0.1];
 

@@ -2,7 +2,7 @@
 //! contract of `report.json`.
 //!
 //! It stands behind a run: `weir-challenge` and `weir-sim` begin a [`Measurement`] of their plan and hand over one
-//! [`Transfer`] per transfer when it has ended; they get a [`Snapshot`] at any moment, and the [`report::Report`] in
+//! [`Transfer`] per transfer when it has ended. They get a [`Snapshot`] at any moment, and the [`report::Report`] in
 //! the end. Everything here is plain code over explicit inputs: no socket, no clock, no floating-point function that
 //! differs between machines.
 //!

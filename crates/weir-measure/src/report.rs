@@ -27,8 +27,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// Why, one sentence each; never empty.
     pub verdict_reasons: Vec<String>,
-    /// Advice when the run fell short because the machine was too weak, e.g. "carries 0.8 of 1.3 Gb/s; try --scale
-    /// 0.006".
+    /// Advice when the machine was too weak for the run, e.g. "carries 0.8 of 1.3 Gb/s; try --scale 0.006".
     #[serde(default)]
     pub advice: Option<String>,
     /// Name of the challenge.
@@ -42,8 +41,8 @@ pub struct Report {
     pub scale: f64,
     /// Whether the run was stopped before its time.
     pub interrupted: bool,
-    /// Whether the run never came to its end, and the report was built from the rows that it left: nothing that is done after the
-    /// drain is in it, such as cross-checks and the audit.
+    /// Whether the run never came to its end, and the report was built from the rows that it left. Results after the
+    /// drain, such as cross-checks and the audit, are missing.
     #[serde(default)]
     pub incomplete: bool,
     /// Command line that runs the same challenge again.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Returns how many of the bytes of a transfer from `start` to `end` had arrived at `at`.
 ///
 /// A transfer without duration (or one whose end lies before its start) arrives as a whole at its end, and counts as
-/// arrived only after that moment: an end exactly on a border belongs to the part that begins there.
+/// arrived only after that moment. An end exactly on a border belongs to the part that begins there.
 pub fn until(bytes: u64, start: Duration, end: Duration, at: Duration) -> u64 {
     if end <= start {
         return if at > end { bytes } else { 0 };

@@ -2,12 +2,12 @@
 //!
 //! The hold window is cut into equal parts: six, or fewer so that each lasts at least [`PART_MIN`]; below three parts
 //! nothing is judged. The spread of a subject is the coefficient of variation of its bytes per part, `cv² = (k·Σx² −
-//! (Σx)²) ÷ (Σx)²`, compared in integers, so that every machine comes to the same answer.
+//! (Σx)²) ÷ (Σx)²`. It is compared in integers, so that every machine comes to the same answer.
 //!
 //! A threshold on a rate or ratio is *unstable* when the spread is above [`CV_LIMIT_PERCENT`] **and** the parts
-//! contradict each other: at least a third of them would pass it and at least a third would not. One straggling part,
-//! or a strong but harmless variation far from the limit, is not enough. (Example: JUNO's "7 GB/s, very unstable"
-//! should be repeated before it is believed.)
+//! contradict each other. They do if at least a third of them would pass it and at least a third would not. One
+//! straggling part, or a strong but harmless variation far from the limit, is not enough. (Example: JUNO's "7 GB/s,
+//! very unstable" should be repeated before it is believed.)
 
 use std::collections::BTreeMap;
 use std::time::Duration;

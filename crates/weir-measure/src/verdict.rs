@@ -1,7 +1,7 @@
 //! The verdict on a run.
 //!
-//! - `fail`: a threshold does not hold (and the hold window is steady enough to say so), independent counters disagree,
-//!   an audited file differs, an audit read no file, or nothing was delivered at all.
+//! - `fail`: a threshold does not hold in a steady hold window, independent counters disagree, an audited file differs,
+//!   an audit read no file, or nothing was delivered at all.
 //! - `unstable`: a threshold is unstable or, in a run that was cut short, not measured; the total varies beyond
 //!   [`stability::CV_TOTAL_LIMIT_PERCENT`]; or the run was interrupted.
 //! - `none`: there is no threshold.

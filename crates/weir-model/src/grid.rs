@@ -177,7 +177,7 @@ pub struct TransferLimits {
 }
 
 impl Default for TransferLimits {
-    /// 100 into and out of each RSE, 20 on a link: enough to fill a 10 Gb/s path at 100 ms with 8 MiB windows, and few
+    /// 100 into and out of each RSE, 20 on a link. That is enough to fill a 10 Gb/s path at 100 ms with 8 MiB windows, and few
     /// enough for a laptop's file descriptors. Two retries, one second apart.
     fn default() -> TransferLimits {
         TransferLimits {

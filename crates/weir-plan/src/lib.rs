@@ -1,12 +1,14 @@
 //! A challenge as data, and the injections that follow from it.
 //!
-//! Third room of the house: after the words, before any world that could run a challenge. A challenge file (TOML) is read into a
-//! [`Challenge`]; with [`Overrides`] from the command line it resolves to a [`Plan`], in which every value is decided: rates are scaled,
-//! tables read, file sizes chosen, thresholds named. Two pure state machines produce the injections of a plan: [`RatesCore`], a closed loop
-//! that holds links at their asked rates, and [`StepsCore`], which goes through the ordered [`Step`]s of `matrix` and `ramp` workloads.
+//! Third room of the house: after the words, before any world that could run a challenge. A challenge file (TOML) is
+//! read into a [`Challenge`]. With [`Overrides`] from the command line it resolves to a [`Plan`], in which every value
+//! is decided: rates are scaled, tables read, file sizes chosen, thresholds named. Two pure state machines produce the
+//! injections of a plan. [`RatesCore`] is a closed loop that holds links at their asked rates. [`StepsCore`] goes
+//! through the ordered [`Step`]s of `matrix` and `ramp` workloads.
 //!
 //! Invariants:
-//! - Pure: no clock, no sockets, no runtime. Time comes in as an argument, randomness from the plan's seed ([`stream`]).
+//! - Pure: no clock, no sockets, no runtime. Time comes in as an argument, randomness from the plan's seed
+//!   ([`stream`]).
 //! - Same plan, same observations: same injections, in the same total order.
 //! - The injector's ledger is exact: every due file is counted as injected, still owed, or given up.
 //! - Deliberately absent: the world that runs the plan, real or simulated.

@@ -1,6 +1,6 @@
 //! Load plans in the CSV form of `dc_inject`, the script that injected rules in the data challenges of 2021 and 2024.
 //!
-//! The columns and their defaults are those of the script's port to Rucio (pull request 7606, April 2025): `src-rse`, `dest-rse`,
+//! The columns and their defaults are those of the script's port to Rucio (pull request 7606, April 2025). They are `src-rse`, `dest-rse`,
 //! `inject-rate` in Mb/s, `start`, `end`, `interval`, `fudge`, `max-injection`, `expiration-delay`, `rule-lifetime` in seconds, `big-first`,
 //! `dry-run`, `comments`. One default differs: without `dry-run` a load injects.
 

@@ -107,7 +107,8 @@ pub struct RatesPlan {
     pub links: Vec<RatedLink>,
     /// The service that the transfers are requested from.
     pub inject: Inject,
-    /// Whether a link has one rule at a time, over all its source files: it ends when they have come, and the next one is made when their copies are gone.
+    /// Whether a link has one rule at a time, over all its source files. It ends when they have come, and the next one
+    /// is made when their copies are gone.
     #[serde(rename = "loop")]
     pub is_loop: bool,
     /// How long a delivered file lives before it is deleted; with rules the lifetime of each rule, in whole seconds.

@@ -38,10 +38,10 @@ pub struct Sizing {
 impl FileSizes {
     /// Chooses a file size for a volume that is asked within the hold.
     ///
-    /// The volume is cut into a whole number of files, so that the hold neither begins nor ends within one: `files_min` and a sixteenth
-    /// more, for files at the edges of the hold. Bounds on the size come first: a large volume takes more files, a small one fewer, and one
-    /// below `min` is a single file of its own size. Sizes are rounded down to four digits, at most 0.1 % below an exact cut. `None` if the
-    /// volume is zero.
+    /// The volume is cut into a whole number of files, so that the hold neither begins nor ends within one. These are
+    /// `files_min` and a sixteenth more, for files at the edges of the hold. Bounds on the size come first: a large
+    /// volume takes more files, a small one fewer, and one below `min` is a single file of its own size. Sizes are
+    /// rounded down to four digits, at most 0.1 % below an exact cut. `None` if the volume is zero.
     pub fn choose(&self, volume: Bytes) -> Option<Sizing> {
         if volume.0 == 0 {
             return None;

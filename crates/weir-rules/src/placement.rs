@@ -1,8 +1,8 @@
 //! Placement: the choice of RSEs for the copies of a rule.
 //!
-//! A rule is placed in units: the whole rule with grouping `ALL`, each dataset with `DATASET`, each file with `NONE`. Every copy of a unit
-//! goes to another RSE. RSEs that hold data of the unit come first, the fullest before the others; then the draw is random, weighted by an
-//! attribute of the RSEs if the rule names one.
+//! A rule is placed in units: the whole rule with grouping `ALL`, each dataset with `DATASET`, each file with `NONE`.
+//! Every copy of a unit goes to another RSE. RSEs that hold data of the unit come first, the fullest before the others.
+//! Then the draw is random, weighted by an attribute of the RSEs if the rule names one.
 
 use rand_chacha::{
     ChaCha8Rng,

@@ -1,7 +1,7 @@
 //! Sharing of the transfer service's request slots among streams.
 //!
 //! Requests that share a destination and an activity are one stream. A slow stream must not fill the service, or all others wait for it.
-//! The bound follows the free slots: a stream may have four times as many requests as there are free slots (dynamic thresholds: Choudhury
+//! The bound follows the free slots. A stream may have four times as many requests as there are free slots (dynamic thresholds: Choudhury
 //! and Hahne, IEEE/ACM Transactions on Networking 6 (1998) 130). One stream alone gets four fifths; the rest stays free for streams that
 //! come later.
 

@@ -10,7 +10,7 @@
 //! - **One operation at a time.** A transfer has at most one operation of this core, and each has its own number.
 //! - **Terminal is terminal.** A transfer ends once, in one of three ways ([`Settled`]).
 //! - **Limits hold.** No link, storage element, VO at a storage element or shared resource has more active transfers
-//!   than its limit at the time of start; limits on bandwidth ([`Setting::Rate`]) are met within seconds. Only
+//!   than its limit at the time of start. Limits on bandwidth ([`Setting::Rate`]) are met within seconds. Only
 //!   [`Command::Force`] goes past them, and the slots that it took count for all later starts.
 //! - **Settings are data.** Order, limits and the optimiser follow [`Settings`], which change at any time.
 //! - **Cost follows change.** The cost of a step follows the changes of its inputs, not the queue; a queued transfer
@@ -27,16 +27,16 @@
 //! outside it until it is their turn. The record of an end names the transfer that it releases, so no crash falls
 //! between them.
 //!
-//! A transfer that needs tape goes this way up to three times: to be brought online at its source ([`Work::Stage`]), to
+//! A transfer that needs tape goes this way up to three times. The purposes are to be brought online at its source ([`Work::Stage`]), to
 //! be copied, and to be watched until it is on tape ([`Work::Archive`]).
 //!
 //! Only *held*, *queued* (*forced*, if it is to start whatever the limits say), *active* (starting or running) and
 //! *stopping* exist in the store: see [`Record`] and [`LiveState`].
 //!
 //! # How a driver uses it
-//! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has
-//!    not ended, in order of submission, and [`Record::SettingsChanged`] and [`Record::Learned`] if they are stored;
-//!    then [`Command::Begin`].
+//! 1. Take a new, greater `epoch` from the store. Make a [`Scheduler`]. Give it [`Record::Live`] for each file that has
+//!    not ended, in order of submission, and [`Record::SettingsChanged`] and [`Record::Learned`] if they are stored.
+//!    Then give [`Command::Begin`].
 //! 2. Step it with all new inputs, and carry out the effects in order. `Persist` effects go into one transaction with
 //!    as many others as are at hand; afterwards, one `Persisted` with the last number says it for all.
 //! 3. `Ack(seq)` belongs to the record of that number: it names the job or the ticket that waits.

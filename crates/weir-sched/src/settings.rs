@@ -133,8 +133,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// At most 20 per link, 100 in and 100 out per storage element (safe on a laptop); the optimiser on below that;
-    /// 50,000 files brought online (half of the number that tape endpoints are known to bear); ageing after 30 minutes.
+    /// At most 20 per link, 100 in and 100 out per storage element (safe on a laptop). The optimiser on below that.
+    /// 50,000 files brought online (half of the number that tape endpoints are known to bear). Ageing after 30 minutes.
     fn default() -> Self {
         Self {
             link: 20,

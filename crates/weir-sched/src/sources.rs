@@ -1,7 +1,7 @@
 //! Choice of the replica to read from.
 //!
 //! The cost is the expected time until a file has arrived, by the measurements on each link: the queue before it
-//! divided by the link's rate, then the copy itself; both multiplied by the expected number of attempts. A storage
+//! divided by the link's rate, then the copy itself. Both are multiplied by the expected number of attempts. A storage
 //! without measurements is assumed to be as good as the median of the others: it gets its chance, and is not preferred.
 
 use std::time::Duration;

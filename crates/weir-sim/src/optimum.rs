@@ -9,7 +9,7 @@
 //! A plan of steps alone asks for no rate: its optimum is the shortest duration of its steps (`steps`).
 //!
 //! It is an estimate and no upper bound. Failures, stalls and outages cost nothing here, so no run reaches it. But
-//! intervals are decided one after the other, and in each every link gets its least share first: a scheduler that
+//! intervals are decided one after the other, and in each every link gets its least share first. A scheduler that
 //! favours a link whose path closes in the next interval, or starves one for the others, may move a little more.
 
 mod bounds;

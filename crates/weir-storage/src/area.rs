@@ -296,16 +296,16 @@ impl Area {
     }
 
     /// Completes a change of names, without a lock: in a durable area the change is durable when this returns. The
-    /// reaper gets the file or tree that lost its name, and first flushes the directories that were not flushed here:
-    /// otherwise a power cut could bring back the name of a truncated file. On the blocking pool.
+    /// reaper gets the file or tree that lost its name, and first flushes the directories that were not flushed here.
+    /// Otherwise a power cut could bring back the name of a truncated file. On the blocking pool.
     ///
     /// Each client waits for a flush of its own: journals combine concurrent ones by themselves. Sixteen clients
     /// deleted 13,000 names a second so on ext4, and 7,000 with one shared flush for all waiters, during which none of
     /// them works.
     pub(crate) fn settle(&self, changed: Changed) -> Result<(), BackendError> {
         let Changed { directories, removal } = changed;
-        // A deferred removal keeps directories open that were not flushed. Beyond a number of them, a client that removes faster than room comes
-        // back waits for the disk.
+        // A deferred removal keeps directories open that were not flushed. Beyond a number of them, a client that
+        // removes faster than room comes back waits for the disk.
         let crowded = removal.is_some() && self.removals.count() >= DESCRIPTORS_HELD;
         let flushes = self.durable || crowded;
         let flushed = if flushes {

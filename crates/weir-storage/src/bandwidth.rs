@@ -1,7 +1,7 @@
 //! Bandwidth limits: for all transfers, for a VO, a client or an area, both directions together.
 //!
 //! A limit is a [`Bucket`] that all its transfers pay, and a transfer pays every bucket that applies to it. It moves a
-//! piece, pays for it, and goes on when its last payment is through; so a limit is shared piece by piece among the
+//! piece, pays for it, and goes on when its last payment is through. So a limit is shared piece by piece among the
 //! transfers with data to move, whatever other limits apply to each. Pieces are worth 20 ms of the lowest rate, a
 //! mebibyte at most: a gigabyte costs a thousand payments, and none without limits. A transfer's debt at its end stays
 //! with its bucket.

@@ -22,7 +22,7 @@ use crate::{
     metrics::{Kind, Metrics},
 };
 
-/// A request under way. When the last hold on it ends it is counted and its line is written: a client that goes away cannot
+/// A request under way. When the last hold on it ends it is counted and its line is written. A client that goes away cannot
 /// be overlooked, nor can bytes that are still being written when it does.
 #[derive(Clone)]
 pub(crate) struct Exchange(Arc<Record>);

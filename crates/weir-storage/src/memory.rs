@@ -16,12 +16,12 @@
 //! A file that the kernel sends by itself has no blocks, and still takes its floor: it may have to be read. Socket
 //! buffers are the kernel's (`net.ipv4.tcp_mem`), not this process'. A checksum reader holds one block.
 //!
-//! Memory comes in two kinds. A **floor** is taken with a transfer's place and for each further stream of a pull;
-//! without it the transfer waits in the queue for slots (`admission`), and none begins without it. So no running
+//! Memory comes in two kinds. A **floor** is taken with a transfer's place and for each further stream of a pull.
+//! Without it the transfer waits in the queue for slots (`admission`), and none begins without it. So no running
 //! transfer ever waits for memory, and there is no deadlock. Memory **beyond** the floor is taken and returned as bytes
-//! come and go: each stream holds at most an eighth of the free memory (Choudhury and Hahne, "Dynamic Queue Length
-//! Thresholds for Shared-Memory Packet Switches", 1998). Few transfers have all the memory that helps them, `n` of them
-//! an equal share `E / (n + 8)` of the memory beyond the floors, and some is always free for new ones. While a new
+//! come and go. Each stream holds at most an eighth of the free memory (Choudhury and Hahne, "Dynamic Queue Length
+//! Thresholds for Shared-Memory Packet Switches", 1998). Few transfers have all the memory that helps them. `n` of them
+//! have an equal share `E / (n + 8)` of the memory beyond the floors, and some is always free for new ones. While a new
 //! transfer waits for its floor, no other takes more.
 //!
 //! The same rule holds for **clients** ([`Client`]): all transfers of one hold at most three times the free memory. So
@@ -29,11 +29,11 @@
 //! client that holds nothing may take a floor wherever there is one.
 //!
 //! With the default of 128 MiB, 20 pulls of one client have all that helps, 40 have 2.2 MiB each beyond their floors,
-//! and 614 their floors alone; of several clients 28 have all that helps, 600 have 57 KiB, and some 800 their floors
-//! alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a
-//! copy was asked on, and memory that the allocator has not returned: with 160 MiB a process with 600 copies was seen
-//! at 258 to 295 MB. Blocks for the next reader are kept in the free part of the budget, 32 MiB at most, and freed when
-//! it is needed.
+//! and 614 their floors alone. Of several clients 28 have all that helps, 600 have 57 KiB, and some 800 their floors
+//! alone. 128 MiB = 134 MB leave 166 MB of 300 for all else. These are some 20 for the process, 50 kB for each
+//! connection that a copy was asked on, and memory that the allocator has not returned. With 160 MiB a process with 600
+//! copies was seen at 258 to 295 MB. Blocks for the next reader are kept in the free part of the budget, 32 MiB at
+//! most, and freed when it is needed.
 //!
 //! An attack by heads that never end takes 34 MB more for large ones (`weir_http::ServerLimits::heads`), 16 KiB of each
 //! connection, and over TLS a record. Twice that for a client that sends the next head before an answer. A complete

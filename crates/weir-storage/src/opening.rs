@@ -158,7 +158,7 @@ pub(crate) fn issuers_client(config: &StorageConfig, revocations: &Arc<ServerRev
     Client::new(ClientConfig::new(config.trust.roots()))?.judging(revocations.clone())
 }
 
-/// The client of third-party copies: it connects to no local address but the allowed ones, and from the address that
+/// The client of third-party copies. It connects to no local address but the allowed ones. It connects from the address that
 /// the endpoint listens on, so that the other side's counters tell endpoints apart.
 pub(crate) fn copy_client(
     config: &StorageConfig,

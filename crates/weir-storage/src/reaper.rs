@@ -303,7 +303,7 @@ mod tests {
     };
 
     proptest! {
-        /// The rate holds for any split of the work into visits and any speed of the disk; while bytes move, it is a
+        /// The rate holds for any split of the work into visits and any speed of the disk. While bytes move, it is a
         /// quarter, and so is the share of the disk's time.
         #[test]
         fn the_rate_holds(

@@ -75,8 +75,8 @@ impl Sealer {
     /// [`FreshKey::keep`].
     ///
     /// # Errors
-    /// Also if others than the owner may read it, for an exposed key must be replaced, not used; and if it holds zeros,
-    /// as a file system may leave it after a power cut.
+    /// Also if others than the owner may read it, for an exposed key must be replaced, not used. Also if it holds zeros, which a
+    /// file system may leave after a power cut.
     pub fn from_file(path: &Path) -> Result<(Self, Option<FreshKey>), StoreError> {
         let problem = |reason: String| StoreError::Key {
             path: path.to_owned(),

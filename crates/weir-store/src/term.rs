@@ -54,8 +54,8 @@ impl Term {
         }
     }
 
-    /// Does work as long as there is time: looks at the clock before each of its steps, so that a process that was stopped for a while
-    /// and goes on does nothing more. False: it was cut off.
+    /// Does work as long as there is time. It checks the clock before each step, so that a paused process does nothing
+    /// more. False: it was cut off.
     pub async fn within(&self, work: impl Future<Output = ()>) -> bool {
         let mut work = std::pin::pin!(work);
         std::future::poll_fn(|context| {

@@ -1,6 +1,6 @@
 //! Group commit: one thread that writes all pending changes in one transaction.
 //!
-//! Changes that the store will never take must not block the rest: a batch that fails by itself is halved until the
+//! Changes that the store will never take must not block the rest. A batch that fails by itself is halved until the
 //! change behind the failure is alone, and that one is set aside. It was never reported as durable.
 
 use std::{

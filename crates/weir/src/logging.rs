@@ -1,7 +1,7 @@
 //! Log lines. Every one passes through a redacting writer, so that no secret can get out.
 //!
-//! Two sinks: lines of `--log-level` go to standard error (or `--log-file`); and a run may attach a file of its own
-//! with [`attach_file`], which takes everything from `info` upwards, independent of the terminal's level.
+//! Two sinks: lines of `--log-level` go to standard error (or `--log-file`). A run may attach a file of its own with
+//! [`attach_file`], which takes everything from `info` upwards, independent of the terminal's level.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};

@@ -1,6 +1,6 @@
 //! The `weir` binary: the command line of all rooms.
 //!
-//! Here live the command line, the wiring and the terminal output, and no logic worth testing apart from that: each
+//! Here live the command line, the wiring and the terminal output, and no logic worth testing apart from that. Each
 //! command parses its arguments, calls a room, and prints the result, for people or (with `--json`) for programs.
 //!
 //! | module | content |

@@ -40,7 +40,7 @@ pub(crate) fn look(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     Ok(None)
 }
 
-/// The token of a file that was found, not named, in a folder where any user may create one: with another user's token,
+/// The token of a file that was found, not named, in a folder where any user may create one. With another user's token,
 /// uploads and jobs would belong to that user.
 fn discovered(file: &Path) -> Result<Secret, Failure> {
     let refused = |error: anyhow::Error| {

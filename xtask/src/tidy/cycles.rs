@@ -1,8 +1,9 @@
 //! Rule `cycles`: the modules of a crate use each other in one direction.
 //!
-//! A node is a source file, with the modules written out in it. An edge is a path that begins at the crate's root, at the module itself,
-//! at a module above it or at a child (`crate::`, `self::`, `super::`, `child::`), in a `use` or anywhere else. Not counted are tests, and
-//! a child's use of its own parent: a module may be divided into parts that know the whole.
+//! A node is a source file, with the modules written out in it. An edge is a path that begins at the crate's root, at
+//! the module itself, at a parent or at a child. It has the form `crate::`, `self::`, `super::`, `child::`, in a `use`
+//! or anywhere else. Not counted are tests, and a child's use of its own parent: a module may be divided into parts
+//! that know the whole.
 //!
 //! A crate that has cycles is listed in `xtask/tidy.toml` with the number of its files in them, which may only fall.
 

@@ -1,8 +1,8 @@
 //! Who may use whom.
 //!
-//! The order of the rooms is read from `tidy.toml`, the edges between them from their manifests, and what lies below a
-//! pure room from `cargo tree` (not from `cargo metadata`, whose features are those of the whole workspace together and
-//! which would therefore blame a pure room for what its neighbours ask of a shared dependency).
+//! The order of the rooms is read from `tidy.toml`, the edges between them from their manifests, and the dependencies
+//! of a pure room from `cargo tree`. `cargo metadata` would not do: its features are those of the whole workspace, so
+//! it would blame a pure room for its neighbours' features of a shared dependency.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -12,7 +12,7 @@ use super::{CaError, read_certificates};
 /// The hash of a certificate's subject, as `openssl x509 -subject_hash` prints it in hexadecimal.
 ///
 /// The first four bytes, little endian, of the SHA-1 of the subject's canonical form (OpenSSL `X509_NAME_hash_ex`,
-/// `crypto/x509/x_name.c`): string values as UTF-8, in lower case, without white space around and with single blanks
+/// `crypto/x509/x_name.c`). In that form string values are UTF-8, in lower case, without white space around and with single blanks
 /// within, and without the sequence around the whole. None if the bytes are no certificate.
 pub fn subject_hash(certificate: &[u8]) -> Option<u32> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;

@@ -262,7 +262,7 @@ fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
     pem.map(|certificate| certificate.to_vec()).collect()
 }
 
-/// Whether both libraries can read an authority's certificate and its time is not over: OpenSSL, told to leave times
+/// Whether both libraries can read an authority's certificate and its time is not over. OpenSSL, told to leave times
 /// alone, could take an old certificate of an authority where a new one of the same name is there too.
 fn is_usable(certificate: &[u8], now: SystemTime) -> bool {
     let parsed = X509Certificate::from_der(certificate);

@@ -65,7 +65,7 @@ impl Gridmap {
     }
 
     /// The VO of a certificate's name: that of its default account in `vos`, or the pool's name if the account is a
-    /// pool (`.atlas`), which is how sites write a VO where there are no VOMS attributes.
+    /// pool (`.atlas`). This is how sites write a VO where there are no VOMS attributes.
     pub fn vo<'a>(&'a self, subject: &str, vos: &'a BTreeMap<String, String>) -> Option<&'a str> {
         let account = self.accounts(subject).first()?;
         let named = vos.get(account).map(String::as_str);

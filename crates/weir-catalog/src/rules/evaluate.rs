@@ -55,7 +55,7 @@ pub fn content_changed(session: &mut dyn Session, did: DidId, now: Millis) -> Re
 
 /// Brings the locks of a rule nearer to their target, by one part.
 ///
-/// Units that cannot be placed, such as datasets that were attached since, do not hold back the others: the rule has
+/// Units that cannot be placed, such as datasets that were attached since, do not hold back the others. The rule has
 /// the reason as its error, and is evaluated again after a pause.
 ///
 /// # Errors

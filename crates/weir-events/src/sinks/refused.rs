@@ -1,5 +1,5 @@
-//! Dead letters: messages that a sink refuses for good go into `NAME.refused.jsonl` beside the spool, one to a line as
-//! in a file sink, for a person to look at and send again.
+//! Dead letters: messages that a sink refuses for good go into `NAME.refused.jsonl` beside the spool. They are one to a
+//! line as in a file sink, for a person to look at and send again.
 
 use std::{fs, io, path::PathBuf};
 

@@ -1,9 +1,9 @@
 //! Operations on a storage's namespace that FTS3 offers to its users: list, stat, make, remove and rename, by WebDAV.
 //!
-//! Requests follow the rules of copies: only to hosts that `[copy] allow` permits, with the user's token or the
+//! Requests follow the rules of copies. They go only to hosts that `[copy] allow` permits, with the user's token or the
 //! delegated proxy, and without the token after a redirect to another host. Each operation is a few requests, one after
 //! the other, with a timeout. Unwanted effects of WebDAV are excluded first: DELETE removes a whole tree, so `unlink`
-//! checks that the path is a file and `rmdir` that the directory is empty; MOVE replaces an existing target, so
+//! checks that the path is a file and `rmdir` that the directory is empty. MOVE replaces an existing target, so
 //! `rename` checks that there is none.
 
 mod bounded;

@@ -1,9 +1,9 @@
 //! Tokens that are renewed just before use.
 //!
-//! A submitted token is used as it is while it lives, whatever the issuer says: a long life is never shortened here.
-//! A token that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service
-//! and its job does not say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh
-//! token, later by that.
+//! A submitted token is used as it is while it lives, whatever the issuer says: a long life is never shortened here. A
+//! token that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this
+//! service and its job does not say `unmanaged_tokens`. The first time this is a token exchange (RFC 8693), which also
+//! gives a refresh token for later times.
 //!
 //! - A submitter may have found a file's token. So only a token issued to the submitter is renewed, or one that a
 //!   listed broker submits ([`owner`]), and only after its issuer's signature was verified.

@@ -26,8 +26,8 @@ impl Watch {
     /// Calls `look` with the connection's socket; `None` once it is closed.
     pub(super) fn with<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the number is there only while `Watched` owns the stream, which takes it away under this lock before it
-        // closes the descriptor, and nothing takes the stream out of it.
+        // SAFETY: the number is there only while `Watched` owns the stream. `Watched` takes it away under this lock
+        // before it closes the descriptor, and nothing takes the stream out of it.
         let lent = (*socket).map(|number| unsafe { BorrowedFd::borrow_raw(number) });
         lent.map(look)
     }

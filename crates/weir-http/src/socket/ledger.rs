@@ -29,7 +29,7 @@ pub struct TcpTotals {
     pub window: u64,
     /// Their smoothed round trips.
     pub round_trip: Duration,
-    /// The rates at which their packets may leave, bytes per second: the kernel has one for each connection, and keeps it where it
+    /// The rates at which their packets may leave, bytes per second. The kernel has one for each connection, and keeps it where it
     /// is told to, or BBR or `fq` have it do so.
     pub pacing_rate: u64,
     /// Bytes sent since the start, retransmitted ones included; like all following totals, closed connections count

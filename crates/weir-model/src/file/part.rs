@@ -2,8 +2,8 @@
 
 use super::document::Document;
 
-/// A table of a file that its reader passes on: the text with the place of the table in it, so that problems that are found later still
-/// name file, line and key.
+/// A table of a file that its reader passes on: the text with the place of the table in it. So problems found later
+/// still name file, line and key.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub(super) document: Document,

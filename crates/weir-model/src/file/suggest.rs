@@ -1,7 +1,7 @@
 //! Suggestion of the known word nearest to a misspelt one.
 
 /// Gives the known word nearest to `word`: at most a third of its letters inserted, left out, replaced or swapped with
-/// their neighbour, whatever the case; none in words of one or two letters. `None` if no word is that near.
+/// their neighbour, whatever the case. Words of one or two letters must match exactly. `None` if no word is that near.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(64).flat_map(char::to_lowercase).collect();
     let allowed = if word.len() < 3 { 0 } else { word.len() / 3 };

@@ -8,9 +8,9 @@ use weir_units::{Bytes, Timestamp};
 
 /// One link in one cycle.
 ///
-/// Files are counted in the row in which they were wanted or injected. Over a run, per link: `wanted` is exactly what the curve asks for;
-/// `injected` is the number of injections that were given out; files of `wanted` that are neither injected nor `given_up` are `owed` in the
-/// last row. `injected` also counts the replacements of failed files.
+/// Files are counted in the row in which they were wanted or injected. Over a run, per link: `wanted` is exactly what
+/// the curve asks for. `injected` is the number of injections that were given out. Files of `wanted` that are neither
+/// injected nor `given_up` are `owed` in the last row. `injected` also counts the replacements of failed files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
     /// Begin of the cycle.

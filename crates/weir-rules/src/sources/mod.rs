@@ -100,8 +100,9 @@ impl Ranking {
     }
 }
 
-/// Ranks sources for the destination of these ways: the highest ranking, disk before tape, the shortest distance, the fewest hops, the fewest failures on the
-/// link, then the order of RSEs. `reads_tape` is whether files may be recalled for this request.
+/// Ranks sources for the destination of these ways. The order is the highest ranking, disk before tape, the shortest
+/// distance, the fewest hops, the fewest failures on the link, then the order of RSEs. `reads_tape` is whether files
+/// may be recalled for this request.
 pub fn rank(sources: &[Source], ways: &Ways<'_>, reads_tape: bool) -> Ranking {
     let mut ranking = Ranking::default();
     let mut found = Vec::new();

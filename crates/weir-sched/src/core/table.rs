@@ -37,7 +37,7 @@ pub(crate) struct Row {
     pub(crate) attempt: u32,
     /// The route it belongs to; [`NIL`] for an independent file.
     pub(crate) route: u32,
-    /// Two words whose meaning depends on the state: neighbours in the queue or among the held, the due time of a
+    /// Two words whose meaning depends on the state. They are neighbours in the queue or among the held, the due time of a
     /// delayed transfer, the index of a running one in the table of operations.
     words: [u32; 2],
     /// The queue of its lane that it is in.

@@ -1,17 +1,18 @@
 //! The optimiser of one resource: it finds the number of transfers worth running on it.
 //!
-//! It treats a resource as BBR treats a path (Cardwell et al., ACM Queue 14-5, 2016): it learns the delivered rate as a
-//! function of how many transfers run, finds the knee beyond which more bring no more, runs just past it, and tries a
-//! few more or a few less now and then. It needs no model of the cause: a full link, a disk that thrashes, a slow
-//! remote end and foreign load all show in the same two figures.
+//! It treats a resource as BBR treats a path (Cardwell et al., ACM Queue 14-5, 2016). It learns the delivered rate as a
+//! function of how many transfers run, and finds the knee beyond which more bring no more. It runs just past it, and
+//! tries a few more or a few less now and then. It needs no model of the cause: a full link, a disk that thrashes, a
+//! slow remote end and foreign load all show in the same two figures.
 //!
 //! # Measurement
-//! A *sample* says how many bytes one transfer moved in how long a time on its slot: between two reports of progress,
-//! or from its start to its end if it does not report. Over a *window* of time, bytes per slot time × slots taken is
-//! the rate of the resource (Little's law). A window is judged only when all reporting transfers have reported their
-//! progress in it; each sample counts with the part of it that lies in the window. So samples from before a change do
-//! not blur its effect; not every transfer has to report; and the number of ends in the window does not matter.
-//! Start-up counts where there are no reports, so many small files lead to more transfers than few large ones.
+//! A *sample* holds the bytes of one transfer and the time on its slot in which they moved. That time is between two
+//! reports of progress, or from its start to its end if it does not report. Over a *window* of time, bytes per slot
+//! time × slots taken is the rate of the resource (Little's law). A window is judged only when all reporting transfers
+//! have reported their progress in it; each sample counts with the part of it that lies in the window. So samples from
+//! before a change do not blur its effect; not every transfer has to report; and the number of ends in the window does
+//! not matter. Start-up counts where there are no reports, so many small files lead to more transfers than few large
+//! ones.
 //!
 //! Where several links pass, fast and slow ones come and go, and the rate in bytes would follow the mix of links. So
 //! there a sample is divided by its lane's usual throughput ([`super::lane::Usual`]): the rate is in transfers of usual
@@ -290,9 +291,8 @@ impl Governor {
         self.cap != before
     }
 
-    /// A lane waits for this resource alone. A larger cap is tried at once if larger caps have paid lately (another
-    /// resource on the way lets more through than before), or if the lane has a claim (`owed`). True if the cap
-    /// changed.
+    /// A lane waits for this resource alone. A larger cap is tried at once if larger caps have paid lately, because
+    /// another resource on the way lets more through, or if the lane has a claim (`owed`). True if the cap changed.
     pub(crate) fn urge(&mut self, now: Timestamp, owed: bool) -> bool {
         let before = self.cap;
         let known = self.base.rate > 0.0 && self.phase == Phase::Cruise;
@@ -396,7 +396,7 @@ impl Governor {
     /// Minimum marginal throughput of one more transfer, as a fraction of an uncontended one.
     ///
     /// The measure is the uncontended throughput, not the average in a crowd. On a shared path more transfers always
-    /// gain, by taking from others: measured by the average, ever more would seem worth it to every service, and the
+    /// gain, by taking from others. Measured by the average, ever more would seem worth it to every service, and the
     /// one that grows last would have most.
     fn price(&self, part: f64) -> f64 {
         let each = self.base.rate / self.base.active.max(1e-9);

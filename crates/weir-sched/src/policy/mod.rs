@@ -3,13 +3,13 @@
 //! # The model
 //! Everything that is limited is a **gate**: a link, a storage element in one direction, a VO at a storage element, a
 //! resource that several storage elements share. A gate has slots; a transfer holds one at each gate on its way. Their
-//! number is the least of four limits: the operator's limit; the optimiser ([`governor`]), which learns how many are
-//! worth running; a limit on bandwidth ([`pace`]), converted into slots by the throughput of one transfer; and, for a
-//! broken resource, a pause ([`breaker`]).
+//! number is the least of four limits. The first is the operator's limit. The second is the optimiser ([`governor`]),
+//! which learns how many are worth running. The third is a limit on bandwidth ([`pace`]), converted into slots by the
+//! throughput of one transfer. The fourth is, for a broken resource, a pause ([`breaker`]).
 //!
 //! The unit that waits is a **lane**: the transfers of one VO on one link, in queues by priority, activity and deadline
-//! ([`queue`]). A lane with queued transfers always waits at one place: at a gate without room, or at a gate where
-//! equally urgent lanes wait, or, if nothing holds it back, in the **hall** (gate 0, which always has room).
+//! ([`queue`]). A lane with queued transfers always waits at one place. That is a gate without room, or a gate where
+//! equally urgent lanes wait, or, if nothing holds it back, the **hall** (gate 0, which always has room).
 //!
 //! A gate that has room and is awaited stands in the **rotation** of a level. [`Policy::pick`] takes the most urgent
 //! level, the next gate in its rotation, and the first lane waiting there. If another of the lane's gates is full, the
@@ -17,15 +17,15 @@
 //!
 //! # Order at a gate
 //! 1. The more urgent level: priorities are strict. A queue that was not served for long ([`crate::Setting::Ageing`])
-//!    rises by one level until it is served: a trickle that keeps every queue moving and costs the urgent ones next to
+//!    rises by one level until it is served. This trickle keeps every queue moving and costs the urgent ones next to
 //!    nothing.
 //! 2. Within a level, lanes with a pressing deadline, the earliest first; then links behind their target rate.
-//! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which
+//! 3. Among these, and among all others, by shares, with start-time fair queueing. A transfer costs the time for which
 //!    it will hold its slot, divided by the lane's weight (of its link × its VO's part of that link). Where slots are
 //!    scarce (a limit on them, a storage that suffers from more), the cost also grows with the fastest lane's speed
 //!    divided by its own. So slots go to lanes in proportion to their throughput per slot. Lanes within a fifth of the
-//!    fastest are equal, and none gets less than a twelfth: slow lanes do not hold slots that fast ones could use, and
-//!    all of them move.
+//!    fastest are equal, and none gets less than a twelfth. So slow lanes do not hold slots that fast ones could use,
+//!    and all of them move.
 //!
 //! # Consequences
 //! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and blocks no other.

@@ -1,7 +1,7 @@
 //! The queues of one lane: one per priority, activity and deadline.
 //!
-//! Within a level, activities take turns by their shares: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996),
-//! where the cost of a transfer is the time for which it will hold a slot. A queue that empties keeps its tag as long
+//! Within a level, activities take turns by their shares, with start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM
+//! 1996). The cost of a transfer is the time for which it will hold a slot. A queue that empties keeps its tag as long
 //! as that is ahead of the others, so that submitting files one by one brings no advantage.
 
 use std::time::Duration;

@@ -89,7 +89,7 @@ pub fn mounted(path: &Path) -> io::Result<bool> {
     Ok(points.any(|point| Path::new(&unescaped(point)) == path))
 }
 
-/// Checks that the disk of a directory is mounted, and that the directory exists or is to be made: a missing one is the
+/// Checks that the disk of a directory is mounted, and that the directory exists or is to be made. A missing one is the
 /// sign of a disk that is not mounted.
 ///
 /// # Errors

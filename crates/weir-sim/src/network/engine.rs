@@ -132,7 +132,7 @@ impl Network {
     /// Lets rates follow changes only once in every `quantum`; zero, the default, is exact.
     ///
     /// Within a quantum, a flow that starts takes the place of a flow of its class that has ended since the last
-    /// solution, at once; without such a place it waits for the next one. Bytes stay exact, and only a capacity that
+    /// solution, at once. Without such a place it waits for the next one. Bytes stay exact, and only a capacity that
     /// has just been reduced can be exceeded. A start is late by at most a quantum, and capacity freed by an end is
     /// idle for as long.
     pub fn set_quantum(&mut self, quantum: Duration) {
@@ -241,8 +241,8 @@ impl Network {
         self.clocks.earliest().into_iter().chain(due).min()
     }
 
-    /// Moves time on to `now` and appends the flows that have ended since the last call, in the order of their ends; those
-    /// of one moment in the order of their starts.
+    /// Moves time on to `now` and appends the flows that have ended since the last call, in the order of their ends.
+    /// Flows that end at one moment come in the order of their starts.
     pub fn advance(&mut self, now: impl Into<Moment>, ended: &mut Vec<Ended>) {
         self.run_to(now.into());
         self.ended.sort_unstable_by_key(|ended| (ended.at, ended.flow));

@@ -7,9 +7,9 @@
 //! - a **full** one enters with all its routes, which rise with it;
 //! - one **with room** is only watched: its other routes keep their rates unless it fills up, and enter then.
 //!
-//! A route's demand is concave in the level, so the straight piece on which it stood before bounds it from above, and
-//! the level at which a resource would be full from below. The lowest of these bounds is made exact: routes that the
-//! bound finds on another piece are moved to it, the bound rises, and the resource waits its turn again (Newton's
+//! A route's demand is concave in the level. So the straight piece on which it stood before bounds it from above, and
+//! the level at which a resource would be full from below. The lowest of these bounds is made exact. Routes that the
+//! bound finds on another piece are moved to it. Then the bound rises, and the resource waits its turn again (Newton's
 //! method, from one side, over finitely many pieces). If no route moves, the resource is full at that level.
 
 use std::cmp::Reverse;
@@ -27,7 +27,7 @@ const BOUND_PASSES: usize = 8;
 /// Share of a capacity by which fixed rates may exceed it through rounding.
 const SLACK: f64 = 1e-12;
 
-/// Multiple of its capacity by which the free part of a resource may change in one step: a far larger change loses the
+/// Multiple of its capacity by which the free part of a resource may change in one step. A far larger change loses the
 /// last digits, and the sum is computed again.
 const BLUR: f64 = 1000.0;
 

@@ -5,7 +5,7 @@
 //! are weighted max-min fair (Bertsekas and Gallager, *Data Networks*, section 6.5.2): no flow can get more without
 //! taking from a flow that has no more per weight.
 //!
-//! Changes made at one instant count together: the rates are worked out again when time moves on or a rate is asked
+//! Changes made at one instant count together. The rates are worked out again when time moves on or a rate is asked
 //! for, and only if a class has then more or fewer flows than before.
 //!
 //! ```

@@ -1,8 +1,8 @@
 //! Rates of flows: populations of classes in, levels of resources out.
 //!
-//! A full resource gives each flow on it the same rate per weight, its **level**; a flow gets the lowest level on its
+//! A full resource gives each flow on it the same rate per weight, its **level**. A flow gets the lowest level on its
 //! path times its weight, or its cap if that is less. Classes of equal path make a **route**, which has one level. Its
-//! demand as a function of the level is concave and made of straight pieces: `fixed + weight × level`, where `fixed` is
+//! demand as a function of the level is concave and made of straight pieces, `fixed + weight × level`. There `fixed` is
 //! the sum of the rates of classes at their caps, and `weight` the sum of the weights of the others. [`super::fill`]
 //! finds the levels.
 

@@ -1,7 +1,7 @@
 //! Shortest duration of steps that run one after the other.
 //!
-//! A step lasts at least as long as any bound needs for all its bytes, and as any of its cells needs for its transfers,
-//! so many at once and each with its start-up. Rates that stay the same reach that, so it is the least.
+//! A step lasts at least as long as any bound needs for all its bytes. It also lasts as long as any cell needs for its
+//! transfers, so many at once and each with its start-up. Rates that stay the same reach that, so it is the least.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

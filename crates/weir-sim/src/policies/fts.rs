@@ -230,8 +230,8 @@ fn due_by(cycle: &Cycle, now: Timestamp) -> usize {
     (cycle.n_links as u128 * passed.as_nanos() / cycle.takes.as_nanos()) as usize
 }
 
-/// The ends within the window, which depends on the mean duration: 5 minutes below 30 s, 15 below 900 s, else 30; and
-/// 30 too at exactly 0 and 30 s, which match neither of FTS's two comparisons.
+/// The ends within the window, which depends on the mean duration: 5 minutes below 30 s, 15 below 900 s, else 30. It is
+/// 30 minutes too at exactly 0 and 30 s, which match neither of FTS's two comparisons.
 fn window(parts: &VecDeque<Part>, now: Timestamp) -> Part {
     let sum = |minutes: u64| {
         let oldest = part_of(now).saturating_sub(minutes);

@@ -2,7 +2,7 @@
 //!
 //! In every cycle (2 s in FTS, plus the database's time for each link) it goes through the links that have files
 //! waiting, in random order. Each gets the free slots of its own limit and of the limits of its two storage elements:
-//! first come, first served. Of the files of a link only those of the highest priority count; each slot goes to an
+//! first come, first served. Of the files of a link only those of the highest priority count. Each slot goes to an
 //! activity drawn by its share, and in it to the file that came first. So a link that comes first fills its
 //! destination, whatever the throughput of its transfers. (`fts3` 3.14, the MySQL scheduler.)
 

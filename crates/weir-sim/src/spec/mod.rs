@@ -336,7 +336,7 @@ pub struct FtsModel {
     pub mode: u8,
     /// Pause between two cycles of the scheduler (`SchedulingInterval`: 2 s).
     pub scheduler_interval: Duration,
-    /// Time of a scheduler cycle for each link with waiting files: the scheduler counts the active transfers there and
+    /// Time of a scheduler cycle for each link with waiting files. The scheduler counts the active transfers there and
     /// queries the highest priority, in a table of all files of a week. The duration is not published; zero unless it
     /// is fitted.
     pub scheduler_per_link: Duration,
@@ -356,7 +356,7 @@ pub struct FtsModel {
 
 impl Default for FtsModel {
     /// FTS 3.14 as released: `*→*` 2 to 130 in mode 2, 200 per storage element, scheduler each 2 s, optimizer each 60
-    /// s, 400 processes per node (here one node of ten, the size of a large instance), retries after 120 s.
+    /// s. It has 400 processes per node (here one node of ten, the size of a large instance), and retries after 120 s.
     fn default() -> Self {
         Self {
             link_min: 2,

@@ -45,8 +45,8 @@ impl Reading {
         }
     }
 
-    /// Whether the processors have had no time left since an earlier one: the machine's, and this process had a good part of it; or all
-    /// that this process may use, of which a fraction of a processor is left out.
+    /// Whether the processors have had no time left since an earlier one. These are the machine's, if this process had
+    /// a good part of it, or the share that this process may use, without a fraction of a processor.
     pub(super) fn is_busy_since(&self, earlier: &Self, cores: usize) -> bool {
         let own = self.own.saturating_sub(earlier.own).as_secs_f64();
         let own = own / (self.at - earlier.at).as_secs_f64().max(1e-3) / cores as f64;

@@ -58,8 +58,8 @@ const PRIVATE_DIRECTORY: &str = ".weir-private";
 /// Prefix of drafts, and of objects that are being removed.
 const TEMPORARY: &str = ".weir-tmp-";
 
-/// A file that takes more on the disk goes behind the answer: to free 4 MiB takes less than a millisecond, even where blocks
-/// are discarded at once; 100 MB take some 5 ms, on a busy disk more.
+/// A file that takes more on the disk goes behind the answer: to free 4 MiB takes less than a millisecond, even where
+/// blocks are discarded at once. 100 MB take some 5 ms, on a busy disk more.
 const LARGE: u64 = 4 << 20;
 
 /// Without NONBLOCK, opening a FIFO would wait for its writer. Plain files do not know the flag.

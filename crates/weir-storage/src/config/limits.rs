@@ -25,9 +25,9 @@ pub struct Limits {
     pub copies_per_core: usize,
     /// Memory for data in flight, of all transfers, copies and checksum readers together.
     ///
-    /// Each stream has at least 160 KiB and at most 3.7 MiB, by the free memory; the streams of one client hold at most
-    /// three times the free memory; a transfer without memory waits as for a slot. The default is for 614 streams of
-    /// one client at one time, some 800 of several, or 28 at full speed, and keeps a process with 600 copies below 300
+    /// Each stream has at least 160 KiB and at most 3.7 MiB, by the free memory. The streams of one client hold at most
+    /// three times the free memory. A transfer without memory waits as for a slot. The default is for 614 streams of
+    /// one client at one time, some 800 of several, or 28 at full speed. It keeps a process with 600 copies below 300
     /// MB.
     pub memory: Bytes,
     /// Bytes of files in a second, of all transfers and in both directions together; shared by the transfers with data

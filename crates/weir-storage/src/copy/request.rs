@@ -45,8 +45,8 @@ pub enum Asked {
 /// Reads the headers of a COPY.
 ///
 /// # Errors
-/// A text for the client (400): both of `Source` and `Destination` or neither, a URL that cannot be spoken to, a
-/// delegation that is not offered, a header that cannot be forwarded.
+/// A text for the client (400): both of `Source` and `Destination` or neither, a URL with another scheme, a delegation
+/// that is not offered, a header that cannot be forwarded.
 pub fn parse(headers: &HeaderMap) -> Result<CopyRequest, String> {
     let asked = match (one(headers, "source")?, one(headers, "destination")?) {
         (Some(_), Some(_)) => return Err("COPY with both Source and Destination is ambiguous".into()),

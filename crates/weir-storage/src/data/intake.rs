@@ -82,7 +82,7 @@ impl Intake {
             || (bytes >= Incoming::LEAST.batch && self.lease.is_pressed())
     }
 
-    /// Whether the receiving thread should also write. Another thread gains time where a core is idle; where each core
+    /// Whether the receiving thread should also write. Another thread gains time where a core is idle. Where each core
     /// has a stream of its own, the switch costs more than a small batch, and caches are cold there.
     pub(super) fn is_at_once(&self) -> bool {
         self.never_waits && self.moving.all() >= self.cores

@@ -38,8 +38,8 @@ pub(crate) use striped::{Lane, Striped};
 /// 1 MiB: 1000 hops to the blocking pool per gigabyte cost 10 ms of CPU, and a spinning disk has its seek paid.
 pub(crate) const BATCH: usize = 1 << 20;
 
-/// Bytes read at once, where there is memory for it. 256 KiB: a block and the TLS records that are made of it stay in a core's own cache, 1 MiB or more today; and a
-/// connection takes so much at once.
+/// Bytes read at once, where there is memory for it. 256 KiB: a block and the TLS records that are made of it stay in a
+/// core's own cache, 1 MiB or more today. A connection takes so much at once.
 pub(crate) const BLOCK: usize = 256 << 10;
 
 /// Runs blocking work on the blocking pool.

@@ -95,7 +95,7 @@ pub(crate) struct Sink {
     expected: Expectation,
 }
 
-/// Pieces below this are copied into memory of the batch: a piece holds on to the whole buffer it was read into, which a
+/// Pieces below this are copied into memory of the batch. A piece holds on to the whole buffer it was read into, which a
 /// client can make half a megabyte for a chunk of one byte. To copy 16 KiB takes 1 µs.
 const SMALL: usize = 16 << 10;
 

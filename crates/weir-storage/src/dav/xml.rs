@@ -217,7 +217,7 @@ fn bound(namespace: &ResolveResult<'_>) -> Result<String, Malformed> {
 }
 
 /// Names of elements, attributes and prefixes are names (XML 1.0 section 2.3), and a prefix is bound (Namespaces
-/// section 2.2): the stored part of a document must be a document again.
+/// section 2.2). The stored part of a document must be a document again.
 fn check_names(element: &BytesStart<'_>) -> Result<(), Malformed> {
     qualified(utf8(element.name().as_ref())?)?;
     for attribute in element.attributes() {

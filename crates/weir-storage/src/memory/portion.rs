@@ -33,7 +33,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// From the best to the least. Single batches come before double ones of half their size: other streams use the
+    /// From the best to the least. Single batches come before double ones of half their size. Other streams use the
     /// time in which this one waits, but twice as many disk accesses are a cost for all.
     const ALL: [Self; 6] = [
         Self::new(1 << 20, true),

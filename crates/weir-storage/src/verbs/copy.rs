@@ -1,7 +1,7 @@
 //! COPY: third-party copies, and copies of a file within the endpoint.
 //!
 //! A `Destination` that names this very endpoint, without anything that belongs to a third-party copy (`TransferHeader…`,
-//! `Credential`), is WebDAV's own COPY: the file is copied here, and the answer comes when it is done. Directories are for [`super::tree`].
+//! `Credential`), is WebDAV's own COPY. The file is copied here, and the answer comes when it is done. Directories are for [`super::tree`].
 
 use std::sync::{Arc, atomic::AtomicU64};
 

@@ -1,7 +1,7 @@
 //! DELETE: a file, or a directory with all its contents.
 //!
 //! RFC 4918 section 9.6.1 makes DELETE of a collection recursive, and rclone's `purge` and WebDAV's own clients rely on
-//! it; gfal2 and davix remove trees entry by entry and are not affected. The directory's name is gone at one instant,
+//! it. gfal2 and davix remove trees entry by entry and are not affected. The directory's name is gone at one instant,
 //! whatever its contents.
 
 use http::{Response, StatusCode};

@@ -31,7 +31,7 @@ use crate::{
     service::Call,
 };
 
-/// A body of at most so many bytes is read before the first disk access, and the whole PUT then takes one: a client
+/// A body of at most so many bytes is read before the first disk access, and the whole PUT then takes one. A client
 /// that does not wait for `100 Continue` has sent it already.
 const SMALL: u64 = 64 << 10;
 

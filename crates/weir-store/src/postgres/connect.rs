@@ -91,7 +91,7 @@ impl Connector {
         })
     }
 
-    /// Listens for notifications on a session of its own, until it breaks or is stopped: passes on the text of each,
+    /// Listens for notifications on a session of its own, until it breaks or is stopped. Passes on the text of each,
     /// and at the beginning an empty one, as earlier ones were missed. Blocks.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //! before it is the last one. The row's lock serialises writers and takeovers, so that:
 //!
 //! - a paused leader that continues after a takeover changes nothing ([`StoreError::Deposed`]);
-//! - a batch whose commit was never answered (the database went away, or froze) is sent again, and is found to be
-//!   durable or not, even if the database was still executing it: the second one waits for the first one's end at the
+//! - a batch whose commit was never answered (the database went away, or froze) is sent again. It is found to be
+//!   durable or not, even if the database was still executing it. The second one waits for the first one's end at the
 //!   lock.
 //!
 //! Other writes of the leader ([`Election::while_leading`]) must not wait for batches: they share a lock of their own,
@@ -101,7 +101,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
 
     /// Takes over if there is no leader: the term has ended, or its holder is known to be dead.
     ///
-    /// Or the row has not changed for a term by this process's own clock: the database's clock may have gone back, and
+    /// Or the row has not changed for a term by this process's own clock. The database's clock may have gone back, and
     /// then the term seems to last until it has caught up. A living leader changes the row four times in a term.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::error::StoreError;
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// The term of a node that is alone. No other node waits for its work, so a minute without the database need not end
-/// it; a node that comes meanwhile waits for the end of this term, which is in its row.
+/// it. A node that comes meanwhile waits for the end of this term, which is in its row.
 pub const TERM_ALONE: Duration = Duration::from_secs(90);
 
 /// The channel of all notifications; their text names the receiver.
@@ -171,7 +171,7 @@ impl Members {
         Ok(live.map(|(peer, _)| peer).collect())
     }
 
-    /// All nodes whose term has not ended by the database's clock, and whether they live: a node whose row has not
+    /// All nodes whose term has not ended by the database's clock, and whether they live. A node whose row has not
     /// changed for its term and a margin, by this process's own clock, does not. The database's clock may have gone
     /// back.
     pub fn all_peers(&self) -> Result<Vec<(Peer, bool)>, StoreError> {

@@ -98,7 +98,7 @@ pub(super) fn start<C: TransferCore>(
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
     // Unbounded, because no sender may wait for this loop. Its length is bounded by its senders: an operation that
-    // holds a slot (copy.concurrency, limits.staging) reports its progress at most once a second, and its end; the
+    // holds a slot (copy.concurrency, limits.staging) reports its progress at most once a second, and its end. The
     // writer reports each batch once. The loop never waits.
     let (feeds, fed) = mpsc::unbounded_channel();
     let (settled, watch_settled) = watch::channel(0);

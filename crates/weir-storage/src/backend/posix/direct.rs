@@ -1,9 +1,8 @@
 //! Direct writes past the page cache, for files that must be on the disk before the answer.
 //!
-//! 400 MiB in pieces of one and a flush, on an ext4 of a shared machine, four rounds in turn: 760 to 1,050 MiB/s and
-//! 0.05 s of CPU with direct writes; 560 to 860 MiB/s and 0.13 s through the page cache, and 110 to 220 MiB/s there
-//! while other processes dirtied memory and the kernel throttled all writers. With early write-back it was 160 to 740
-//! MiB/s.
+//! 400 MiB in pieces of one and a flush, on an ext4 of a shared machine, four rounds in turn. Direct writes reached 760
+//! to 1,050 MiB/s and 0.05 s of CPU. The page cache reached 560 to 860 MiB/s and 0.13 s, and 110 to 220 MiB/s while
+//! other processes dirtied memory and the kernel throttled all writers. With early write-back it was 160 to 740 MiB/s.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,

@@ -67,7 +67,7 @@ impl PosixDraft {
         Ok(meta.expect("a draft is a plain file"))
     }
 
-    /// Renames a draft to its public name, and returns exactly the file that it replaced: a look before the rename
+    /// Renames a draft to its public name, and returns exactly the file that it replaced. A look before the rename
     /// could see a file that another request removes, and counts as removed, in between.
     fn appear(&self, name: &str, to: Place<'_>, overwrite: bool) -> Result<Replaced, Errno> {
         let shared = &self.shared;

@@ -207,8 +207,8 @@ impl Removal<'_> {
         Ok(File::Gone)
     }
 
-    /// Cuts the largest allowed part off a file's end; returns its new size. `None` if it must be removed as a whole:
-    /// it has a reader or another name, or its bytes may lie in sockets, where a shorter file would put zeros into
+    /// Cuts the largest allowed part off a file's end; returns its new size. `None` if it must be removed as a whole.
+    /// Then it has a reader or another name, or its bytes may lie in sockets, where a shorter file would put zeros into
     /// them.
     fn shorten(&mut self, directory: &OwnedFd, name: &CStr, found: &Found) -> Option<u64> {
         let sent = self.shared.sent.load(Ordering::Relaxed);
@@ -253,7 +253,7 @@ fn shortened(size: u64, allocated: u64, step: u64) -> u64 {
 /// The leftovers of an earlier run in the private directory.
 pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn DeferredRemoval>>, Errno> {
     // An earlier run may have ended before it flushed its changes. After a power cut a removed name could come back,
-    // and with it a file that was truncated here; a new directory could vanish, with all files acknowledged in it from
+    // and with it a file that was truncated here. A new directory could vanish, with all files acknowledged in it from
     // now on.
     fs::syncfs(&shared.root)?;
     intent::recover(shared, &names(shared)?);

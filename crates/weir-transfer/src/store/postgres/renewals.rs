@@ -1,7 +1,7 @@
 //! Tokens, and their renewed tokens from issuers.
 //!
 //! A row of `renewals` is deleted with its token. There is no foreign key, as it would be checked for every token of a
-//! submission. Instead, a writer of a row holds its token's row (`FOR KEY SHARE`, or has just written it), and a
+//! submission. Instead, a writer of a row holds its token's row (`FOR KEY SHARE`, or has just written it). A
 //! transaction that removes a token checks for its row after that.
 
 use std::collections::{BTreeMap, HashMap};

@@ -271,7 +271,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The newest claim of one of the file's sources is the known state of the destination. Whether the file is staged
-    /// first is searched in the parameters as text: they contain the word only then (inside of a text its quotes would
+    /// first is searched in the parameters as text. They contain the word only then (inside of a text its quotes would
     /// be escaped), and JSON may hold characters that PostgreSQL does not read.
     fn release(&self, session: &mut Session) -> Result<(), StoreError> {
         if self.releases.is_empty() {

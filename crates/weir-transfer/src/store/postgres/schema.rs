@@ -18,9 +18,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     FIRST_BYTE,
 ];
 
-/// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and `files` has no
-/// index but that of the ids, so that a change of state writes into the page of its row and nowhere else
-/// (`fillfactor`).
+/// As in SQLite: the number of a job is the id of its first file, and ids of its files are consecutive. `files` has no
+/// index but that of the ids. So a change of state writes into the page of its row and nowhere else (`fillfactor`).
 ///
 /// `scheduler` has one row: the current leader, and the last batch that was written (see
 /// `weir_store::postgres::Election`).
