@@ -2,6 +2,8 @@
 
 mod delegation;
 
+pub(crate) use self::delegation::Renewal;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

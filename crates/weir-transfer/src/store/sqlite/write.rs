@@ -8,7 +8,7 @@ use weir_sched::Work;
 
 use super::{renewals, tape, urls};
 use weir_executor::job::{
-    Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of,
+    Claim, Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of,
 };
 use weir_service::time::Millis;
 
@@ -67,17 +67,7 @@ fn apply_one(
             at,
         } => tape::begin(transaction, *file, *work, (*attempt, *epoch), *at),
         Change::Advance { file, at, next, result } => {
-            if let Some(result) = result {
-                moved(transaction, *file, result)?;
-            }
-            if let Some(job_no) = tape::advance(transaction, *file, *at, *next)? {
-                let delta = touched.delta(job_no, *at);
-                match next {
-                    Work::Archive => delta.archiving += 1,
-                    Work::Copy | Work::Stage => delta.started += 1,
-                }
-            }
-            Ok(())
+            advance(transaction, touched, (*file, *at, *next), result.as_ref())
         }
         Change::Requested { files, request } => tape::requested(transaction, files, request),
         Change::Unpinned { files } => tape::unpinned(transaction, files),
@@ -117,70 +107,98 @@ fn apply_one(
             *at,
             reason,
         ),
-        Change::Release { file } => {
-            let claim = |column: &str| {
-                format!(
-                    "(SELECT c.{column} FROM jobs j JOIN files c ON c.file_id BETWEEN j.first_file AND j.first_file + j.n_files - 1
-                      WHERE j.job_no = files.job_no AND j.kind = 'R' AND c.claim_since IS NOT NULL
-                      ORDER BY c.file_id DESC LIMIT 1)"
-                )
-            };
-            let text = format!(
-                "UPDATE files SET state = (SELECT iif(j.kind = 'R' AND json_extract(j.params, '$.bring_online') IS NOT NULL, 6, 0)
-                     FROM jobs j WHERE j.job_no = files.job_no), resume = (SELECT j.kind = 'R' FROM jobs j WHERE j.job_no = files.job_no),
-                 claim_since = {}, claim_until = {} WHERE file_id = ?1 AND state = 5",
-                claim("claim_since"),
-                claim("claim_until")
-            );
-            transaction.prepare_cached(&text)?.execute([*file as i64])?;
-            Ok(())
-        }
-        Change::Metadata { file, metadata } => {
-            transaction
-                .prepare_cached("UPDATE files SET metadata = ?2 WHERE file_id = ?1 AND finished IS NULL")?
-                .execute(params![*file as i64, metadata.get()])?;
-            Ok(())
-        }
-        Change::Claim { file, claim } => {
-            transaction
-                .prepare_cached(
-                    "UPDATE files SET claim_since = ?2, claim_until = ?3 WHERE file_id = ?1 AND finished IS NULL",
-                )?
-                .execute(params![
-                    *file as i64,
-                    claim.map(|claim| claim.since),
-                    claim.and_then(|claim| claim.until)
-                ])?;
-            Ok(())
-        }
-        Change::Force { files } => {
-            let text =
-                "UPDATE files SET state = 9, not_before = 0 WHERE file_id = ?1 AND state = 0 AND finished IS NULL";
-            let mut force = transaction.prepare_cached(text)?;
-            for file in files {
-                force.execute([*file as i64])?;
-            }
-            Ok(())
-        }
-        Change::Priority { job, priority } => {
-            let text = "UPDATE jobs SET priority = ?2 WHERE job_id = ?1 AND finished IS NULL";
-            transaction
-                .prepare_cached(text)?
-                .execute(params![job.as_bytes(), priority])?;
-            Ok(())
-        }
-        Change::Setting { key, value } => {
-            match value {
-                Some(value) => transaction
-                    .prepare_cached("INSERT INTO settings VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2")?
-                    .execute(params![key, value])?,
-                None => transaction
-                    .prepare_cached("DELETE FROM settings WHERE key = ?1")?
-                    .execute(params![key])?,
-            };
-            Ok(())
+        Change::Release { file } => release(transaction, *file),
+        Change::Metadata { file, metadata } => set_metadata(transaction, *file, metadata.get()),
+        Change::Claim { file, claim } => set_claim(transaction, *file, claim.as_ref()),
+        Change::Force { files } => force(transaction, files),
+        Change::Priority { job, priority } => set_priority(transaction, *job, *priority),
+        Change::Setting { key, value } => set_setting(transaction, key, value.as_deref()),
+    }
+}
+
+fn advance(
+    transaction: &Transaction<'_>,
+    touched: &mut Touched,
+    (file, at, next): (u64, Millis, Work),
+    result: Option<&FileResult>,
+) -> Result<(), StoreError> {
+    if let Some(result) = result {
+        moved(transaction, file, result)?;
+    }
+    if let Some(job_no) = tape::advance(transaction, file, at, next)? {
+        let delta = touched.delta(job_no, at);
+        match next {
+            Work::Archive => delta.archiving += 1,
+            Work::Copy | Work::Stage => delta.started += 1,
         }
     }
+    Ok(())
+}
+
+/// A further source of a file continues with the newest claim of the ones before.
+fn release(transaction: &Transaction<'_>, file: u64) -> Result<(), StoreError> {
+    let claim = |column: &str| {
+        format!(
+            "(SELECT c.{column} FROM jobs j JOIN files c ON c.file_id BETWEEN j.first_file AND j.first_file + j.n_files - 1
+              WHERE j.job_no = files.job_no AND j.kind = 'R' AND c.claim_since IS NOT NULL
+              ORDER BY c.file_id DESC LIMIT 1)"
+        )
+    };
+    let text = format!(
+        "UPDATE files SET state = (SELECT iif(j.kind = 'R' AND json_extract(j.params, '$.bring_online') IS NOT NULL, 6, 0)
+             FROM jobs j WHERE j.job_no = files.job_no), resume = (SELECT j.kind = 'R' FROM jobs j WHERE j.job_no = files.job_no),
+         claim_since = {}, claim_until = {} WHERE file_id = ?1 AND state = 5",
+        claim("claim_since"),
+        claim("claim_until")
+    );
+    transaction.prepare_cached(&text)?.execute([file as i64])?;
+    Ok(())
+}
+
+fn set_metadata(transaction: &Transaction<'_>, file: u64, metadata: &str) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE files SET metadata = ?2 WHERE file_id = ?1 AND finished IS NULL")?
+        .execute(params![file as i64, metadata])?;
+    Ok(())
+}
+
+fn set_claim(transaction: &Transaction<'_>, file: u64, claim: Option<&Claim>) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE files SET claim_since = ?2, claim_until = ?3 WHERE file_id = ?1 AND finished IS NULL")?
+        .execute(params![
+            file as i64,
+            claim.map(|claim| claim.since),
+            claim.and_then(|claim| claim.until)
+        ])?;
+    Ok(())
+}
+
+fn force(transaction: &Transaction<'_>, files: &[u64]) -> Result<(), StoreError> {
+    let text = "UPDATE files SET state = 9, not_before = 0 WHERE file_id = ?1 AND state = 0 AND finished IS NULL";
+    let mut force = transaction.prepare_cached(text)?;
+    for file in files {
+        force.execute([*file as i64])?;
+    }
+    Ok(())
+}
+
+fn set_priority(transaction: &Transaction<'_>, job: Uuid, priority: u8) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE jobs SET priority = ?2 WHERE job_id = ?1 AND finished IS NULL")?
+        .execute(params![job.as_bytes(), priority])?;
+    Ok(())
+}
+
+fn set_setting(transaction: &Transaction<'_>, key: &str, value: Option<&str>) -> Result<(), StoreError> {
+    match value {
+        Some(value) => transaction
+            .prepare_cached("INSERT INTO settings VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2")?
+            .execute(params![key, value])?,
+        None => transaction
+            .prepare_cached("DELETE FROM settings WHERE key = ?1")?
+            .execute(params![key])?,
+    };
+    Ok(())
 }
 
 fn submit(
