@@ -47,6 +47,7 @@ pub(crate) struct Lab {
 
 impl Lab {
     /// `xrootd_root`: the root directory of another system, whose XRootD is measured too.
+    #[expect(clippy::too_many_lines, reason = "one server after the other")]
     pub(crate) fn up(limits: Limits, disk: &Path, xrootd_root: Option<&Path>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("weir-bench-").tempdir_in("/dev/shm")?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;

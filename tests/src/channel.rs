@@ -60,7 +60,7 @@ impl Channel {
         self.directory.path()
     }
 
-    /// From now on nothing passes, and nobody is told: what is sent arrives when it goes on.
+    /// From now on nothing passes, without an error: sent bytes arrive after [`Self::go_on`].
     pub fn stand_still(&self) {
         self.state.stands_still.store(true, Ordering::Relaxed);
     }

@@ -195,6 +195,7 @@ fn logged_in(scene: &Scene, account: &str, (user, password): (&str, &str)) -> St
 
 // An ordinary account would aim the catalogue's own deletions and transfers at files of others.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a test tells one story")]
 fn a_pfn_is_a_file_of_its_rse_and_belongs_to_one_did() {
     use serde_json::{Value, json};
     let scene = Scene::lay();

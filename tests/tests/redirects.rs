@@ -152,7 +152,7 @@ fn a_challenge_runs_against_storage_that_redirects_to_its_nodes() -> Result<()> 
 
 #[test]
 fn a_node_that_the_grid_file_does_not_name_gets_no_token() -> Result<()> {
-    // Wrong: tokens of both sides go wherever a redirect leads; or nobody is told why copies fail.
+    // Wrong: tokens of both sides go wherever a redirect leads; or the failures of copies have no reason.
     if !peers() {
         return Ok(());
     }

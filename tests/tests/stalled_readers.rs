@@ -154,7 +154,7 @@ impl Scene {
             )
             .unwrap()
         };
-        // What is needed once, whoever asks.
+        // Memory that is needed once, for any number of readers.
         drop(gather(8));
         std::thread::sleep(Duration::from_secs(2));
         let before = self.memory();

@@ -2,8 +2,9 @@
 //!
 //! | rule | holds that |
 //! |---|---|
-//! | [`rooms`] | a crate uses only rooms above it; pure crates have no runtime, socket, database or entropy below them; every dependency is used; every crate takes the workspace's lints and opens with `//!` |
+//! | [`rooms`] | a crate uses only rooms above it; pure crates have no runtime, socket, database or entropy below them; every dependency is used, those of the workspace too; every crate takes the workspace's lints and opens with `//!` |
 //! | [`text`] | source files divide before they get long; no word that does not belong here is in any tracked file |
+//! | [`prose`] | sentences of doc comments name their subject and stay below 31 words |
 //! | [`fixme`] | a test that asserts less than it should has a row in `docs/known-shortfalls.md` |
 //! | [`cycles`] | the modules of a crate use each other in one direction |
 //! | [`size`] | a crate divides before it gets large |
@@ -16,6 +17,7 @@ mod cycles;
 mod fixme;
 mod links;
 mod peers;
+mod prose;
 mod rooms;
 mod size;
 mod text;
@@ -36,7 +38,7 @@ struct Settings {
     rooms: Vec<String>,
     /// The rooms that decide and never act.
     pure: Vec<String>,
-    /// What a pure room has nowhere in its dependency tree.
+    /// Packages that no pure room may have in its dependency tree.
     impure_packages: Vec<String>,
     /// A source file of more lines than this divides.
     lines_max: usize,
@@ -48,6 +50,10 @@ struct Settings {
     large: BTreeMap<String, usize>,
     /// Files that make text of bytes without `weir_auth::peer_text`, with the reason.
     peer_bytes: BTreeMap<String, String>,
+    /// Unclear sentences that a crate may have for 1,000 lines of doc comments.
+    unclear_per_thousand: usize,
+    /// Words that a sentence of a doc comment may have.
+    words_max: usize,
     /// Words that do not belong in tracked files.
     word: Vec<text::Word>,
 }
@@ -93,6 +99,11 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     }
     cycles::check(&files, &settings.cycles, &mut findings);
     size::check(&files, settings.crate_lines_max, &settings.large, &mut findings);
+    prose::check(
+        &files,
+        (settings.unclear_per_thousand, settings.words_max),
+        &mut findings,
+    );
     peers::check(&files, &settings.peer_bytes, &mut findings);
     fixme::check(&files, &mut findings);
     links::check(&files, &mut findings);

@@ -355,7 +355,7 @@ where
     }
 
     /// Serves the clients in the backlog. The kernel has told them that they are connected: closing the socket would
-    /// reset them, with the requests that they have sent already. Those with room are served one more request each.
+    /// reset them, with the requests that they have sent already. Clients with room are served one more request each.
     fn accept_rest(self, listener: TcpListener) {
         // Past the runtime, which may not have been told of the newest yet.
         let Ok(listener) = listener.into_std() else { return };

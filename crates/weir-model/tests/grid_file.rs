@@ -189,6 +189,7 @@ fn check(text: &str, expected: &str) {
 
 /// A fault would be accepted, or reported without its place or its remedy.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of faults")]
 fn every_fault_names_line_key_and_remedy() {
     let head = "name = \"g\"\n[[rse]]\nname = \"A\"\n";
     let after = |rest: &str, expected: &str| check(&format!("{head}{rest}"), expected);

@@ -42,7 +42,7 @@ pub enum Command {
     Force {
         /// Comes back in the record.
         ticket: Ticket,
-        /// The transfers. Those that do not wait for their copy (held, at tape, active, cancelled, ended) are ignored,
+        /// The transfers. Transfers that do not wait for their copy (held, at tape, active, cancelled, ended) are ignored,
         /// and so are those that were forced before.
         transfers: Arc<[TransferId]>,
     },

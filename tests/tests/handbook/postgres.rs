@@ -11,6 +11,7 @@ use crate::machine::{Machine, blocks, mode, started_by_the_unit};
 const PAGE: &str = include_str!("../../../docs/transfer-on-postgresql.md");
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the steps of one page")]
 fn an_operator_who_follows_the_page_has_a_service() {
     // The first thing an operator does would fail.
     if !peers() {

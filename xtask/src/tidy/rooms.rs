@@ -1,10 +1,10 @@
-//! Who may use whom.
+//! Rule `rooms`: the directions in which crates may use each other.
 //!
 //! The order of the rooms is read from `tidy.toml`, the edges between them from their manifests, and the dependencies
 //! of a pure room from `cargo tree`. `cargo metadata` would not do: its features are those of the whole workspace, so
 //! it would blame a pure room for its neighbours' features of a shared dependency.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
@@ -21,13 +21,18 @@ pub(super) fn check(
     files: &BTreeMap<String, String>,
     findings: &mut Vec<Finding>,
 ) -> anyhow::Result<()> {
+    let mut manifests = BTreeMap::new();
     for (path, manifest) in files.iter().filter(|(path, _)| path.ends_with("Cargo.toml")) {
-        let folder = path.trim_end_matches("Cargo.toml");
         let manifest: toml::Table = manifest.parse().with_context(|| format!("could not parse {path}"))?;
+        manifests.insert(path, manifest);
+    }
+    check_workspace(&manifests, findings);
+    for (path, manifest) in &manifests {
+        let folder = path.trim_end_matches("Cargo.toml");
         if manifest.contains_key("package") && !folder.starts_with("fuzz/") {
-            check_lints(path, &manifest, findings);
-            check_direction(path, &manifest, &settings.rooms, findings);
-            check_use(folder, &manifest, files, findings);
+            check_lints(path, manifest, findings);
+            check_direction(path, manifest, &settings.rooms, findings);
+            check_use(folder, manifest, files, findings);
             check_opening(folder, files, findings);
         }
     }
@@ -87,17 +92,45 @@ fn check_direction(path: &str, manifest: &toml::Table, rooms: &[String], finding
     }
 }
 
-/// Holds that every dependency is named somewhere in the crate's code.
+/// Holds that some crate takes each dependency of the workspace.
+fn check_workspace(manifests: &BTreeMap<&String, toml::Table>, findings: &mut Vec<Finding>) {
+    let used: BTreeSet<String> = manifests
+        .values()
+        .flat_map(dependencies)
+        .map(|(name, _)| name)
+        .collect();
+    for (path, manifest) in manifests {
+        let workspace = manifest
+            .get("workspace")
+            .and_then(|workspace| workspace.get("dependencies"));
+        let names = workspace
+            .and_then(toml::Value::as_table)
+            .into_iter()
+            .flat_map(toml::Table::keys);
+        for name in names.filter(|name| !used.contains(*name)) {
+            findings.push(Finding::new(path, 0, format!("no crate uses `{name}`: take it out")));
+        }
+    }
+}
+
+/// Holds that every dependency is named somewhere in the crate's code; a comment does not count.
 fn check_use(folder: &str, manifest: &toml::Table, files: &BTreeMap<String, String>, findings: &mut Vec<Finding>) {
-    let code = || {
+    let own = || {
         files
             .iter()
             .filter(|(path, _)| path.starts_with(folder) && is_rust(path))
     };
+    let shared: BTreeSet<String> = own().flat_map(|(path, content)| included(path, content)).collect();
+    let code = || own().chain(shared.iter().filter_map(|path| files.get_key_value(path)));
     for (dependency, optional) in dependencies(manifest) {
         // `md-5` is called `md5` in code.
         let words = [dependency.replace('-', "_"), dependency.replace('-', "")];
-        if !optional && !code().any(|(_, content)| words.iter().any(|word| content.contains(word))) {
+        let names = |content: &String| {
+            content
+                .lines()
+                .any(|line| is_code(line) && words.iter().any(|word| line.contains(word)))
+        };
+        if !optional && !code().any(|(_, content)| names(content)) {
             let path = format!("{folder}Cargo.toml");
             findings.push(Finding::new(
                 &path,
@@ -108,7 +141,29 @@ fn check_use(folder: &str, manifest: &toml::Table, files: &BTreeMap<String, Stri
     }
 }
 
-fn is_rust(path: &str) -> bool {
+/// Files of other crates that a file includes as its modules, by `#[path = "…"]`.
+fn included<'a>(path: &'a str, content: &'a str) -> impl Iterator<Item = String> + 'a {
+    let targets = content
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+    targets.map(move |target| {
+        let mut parts: Vec<&str> = path.split('/').collect();
+        parts.pop();
+        for part in target.split('/') {
+            match part {
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        parts.join("/")
+    })
+}
+
+fn is_code(line: &str) -> bool {
+    !line.trim_start().starts_with("//")
+}
+
+pub(super) fn is_rust(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "rs")
 }
 
@@ -257,5 +312,39 @@ mod tests {
         assert_eq!(findings.len(), 1, "{findings:?}");
         check_opening("a/", &files, &mut findings);
         assert_eq!(findings.len(), 2, "{findings:?}");
+    }
+
+    #[test]
+    fn a_comment_is_no_use_and_an_included_file_is() {
+        // A dependency that only a comment names would stay for ever.
+        let used = |content: &str| {
+            let files = [("a/tests/main.rs", content), ("b/tests/shared.rs", "use one::X;")];
+            let files = BTreeMap::from(files.map(|(path, content)| (path.to_string(), content.to_string())));
+            let mut findings = Vec::new();
+            check_use(
+                "a/",
+                &manifest("[dev-dependencies]\none = \"1\"\n"),
+                &files,
+                &mut findings,
+            );
+            findings.is_empty()
+        };
+        assert!(!used("// With one."));
+        assert!(used("#[path = \"../../b/tests/shared.rs\"]\nmod shared;"));
+    }
+
+    #[test]
+    fn workspace_dependencies_that_no_crate_takes_are_found() {
+        let (workspace, member) = ("Cargo.toml".to_string(), "a/Cargo.toml".to_string());
+        let manifests = BTreeMap::from([
+            (
+                &workspace,
+                manifest("[workspace.dependencies]\none = \"1\"\nidle = \"1\"\n"),
+            ),
+            (&member, manifest("[dependencies]\none.workspace = true\n")),
+        ]);
+        let mut findings = Vec::new();
+        check_workspace(&manifests, &mut findings);
+        assert_eq!(findings.len(), 1, "{findings:?}");
     }
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod addresses;
-// With x509_parser.
 #[path = "../../../weir-auth/tests/x509/attributes.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod attributes;
@@ -14,7 +13,6 @@ mod door;
 mod events;
 mod failures;
 mod force;
-// With base64.
 #[path = "../../../weir-executor/src/tokens/granter.rs"]
 mod granter;
 mod input;

@@ -1,6 +1,6 @@
 //! TLS over TCP: rustls does the handshake; records of TLS 1.3 are encrypted and decrypted here, in place.
 //!
-//! rustls copies each record three times on its way in and allocates for it in both directions. That was a sixth of
+//! rustls copies each record three times on its way in and allocates for it in both directions, a sixth of
 //! the CPU of a third-party copy between two endpoints. It hands out its keys for such uses (`rustls::kernel`), and
 //! continues to derive new ones and to take session tickets. TLS 1.2, and the handshake, stay with it.
 

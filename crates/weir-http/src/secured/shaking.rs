@@ -17,8 +17,7 @@ pub(super) struct Shaking<S: Side> {
     /// The other side has nothing more to say.
     pub(super) ended: bool,
     /// Received bytes at the front that rustls has seen. During the handshake these are whole records, one more each
-    /// time: bytes after the last message of a handshake of TLS 1.3 must not be touched. That message ends a record
-    /// (RFC 8446 section 5.1).
+    /// time: bytes after the last message of a handshake of TLS 1.3 must not be touched. The last message ends a record (RFC 8446 section 5.1).
     seen: usize,
     failed: Option<Error>,
 }

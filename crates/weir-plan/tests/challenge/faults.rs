@@ -253,6 +253,7 @@ fn faults_of_steps() {
 
 /// A threshold would be accepted that no run can reach, or that means nothing.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of faults")]
 fn faults_of_thresholds() {
     let threshold = |rest: &str, expected: &str| check(&format!("{}[[threshold]]\n{rest}", with(RATES)), expected);
     threshold(

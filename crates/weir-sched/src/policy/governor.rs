@@ -6,7 +6,7 @@
 //! slow remote end and foreign load all show in the same two figures.
 //!
 //! # Measurement
-//! A *sample* holds the bytes of one transfer and the time on its slot in which they moved. That time is between two
+//! A *sample* holds the bytes of one transfer and the time on its slot in which they moved. The time is between two
 //! reports of progress, or from its start to its end if it does not report. Over a *window* of time, bytes per slot
 //! time × slots taken is the rate of the resource (Little's law). A window is judged only when all reporting transfers
 //! have reported their progress in it; each sample counts with the part of it that lies in the window. So samples from

@@ -8,7 +8,7 @@
 //! throughput of one transfer. The fourth is, for a broken resource, a pause ([`breaker`]).
 //!
 //! The unit that waits is a **lane**: the transfers of one VO on one link, in queues by priority, activity and deadline
-//! ([`queue`]). A lane with queued transfers always waits at one place. That is a gate without room, or a gate where
+//! ([`queue`]). A lane with queued transfers always waits at one place. The place is a gate without room, or a gate where
 //! equally urgent lanes wait, or, if nothing holds it back, the **hall** (gate 0, which always has room).
 //!
 //! A gate that has room and is awaited stands in the **rotation** of a level. [`Policy::pick`] takes the most urgent

@@ -1,6 +1,6 @@
 //! A limit on bandwidth, held by concurrency.
 //!
-//! The limit divided by the measured throughput of one transfer is the number that may run. That number is seldom
+//! The limit divided by the measured throughput of one transfer is the number that may run. The number is seldom
 //! whole, and the measurement is never exact. So an account of bytes, allowed minus moved, decides between the next
 //! whole number above and the one below; its debt is paid back within ten seconds. The mean reaches the limit within
 //! seconds, and stays there.

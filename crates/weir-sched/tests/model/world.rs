@@ -177,6 +177,7 @@ impl World {
         self.restoring.push_back(Input::Command(Command::Begin));
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each move")]
     pub(crate) fn make(&mut self, what: &Move) {
         match *what {
             Move::Submit {

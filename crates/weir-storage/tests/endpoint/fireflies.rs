@@ -150,6 +150,6 @@ async fn odd_tags_break_nothing() {
     collector.0.set_nonblocking(true).unwrap();
     assert!(
         collector.0.recv(&mut [0; 10]).is_err(),
-        "nobody is told of a flow without a valid tag"
+        "a flow without a valid tag is not reported"
     );
 }

@@ -42,7 +42,7 @@ pub(crate) struct Issuer {
     pub(crate) url: String,
     key: EcdsaKeyPair,
     server: Option<RunningServer>,
-    /// Whether it answers, or keeps whoever asks waiting.
+    /// True if it answers; otherwise its callers wait.
     pub(crate) answers: watch::Sender<bool>,
 }
 

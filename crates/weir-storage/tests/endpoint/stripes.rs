@@ -163,6 +163,7 @@ impl Source {
         (this, server, format!("{url}/f"))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table of fates")]
     fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
         let size = self.content.len() as u64;
         let mut response = Response::new(body::empty());

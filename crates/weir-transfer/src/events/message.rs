@@ -265,6 +265,7 @@ struct Complete<'a> {
 }
 
 impl<'a> Complete<'a> {
+    #[expect(clippy::too_many_lines, reason = "one line for each key of FTS3's message")]
     fn new(
         subject: &Subject<'a>,
         times: &Timeline,
