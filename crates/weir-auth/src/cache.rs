@@ -17,7 +17,7 @@ pub(crate) type TokenHash = [u8; 32];
 
 /// A token, and the key that its signature was checked with: the entry is good while the issuer still publishes it.
 #[derive(Debug, Clone)]
-pub(crate) struct Verified {
+pub(crate) struct CachedToken {
     pub(crate) token: Arc<Token>,
     pub(crate) issuer: usize,
     pub(crate) key: [u8; 32],
@@ -25,7 +25,7 @@ pub(crate) struct Verified {
 
 #[derive(Debug, Default)]
 struct Generation {
-    entries: HashMap<TokenHash, Verified>,
+    entries: HashMap<TokenHash, CachedToken>,
     bytes: usize,
 }
 
@@ -55,7 +55,7 @@ impl Cache {
         hash
     }
 
-    pub(crate) fn get(&self, hash: &TokenHash) -> Option<Verified> {
+    pub(crate) fn get(&self, hash: &TokenHash) -> Option<CachedToken> {
         let mut generations = self.lock();
         if let Some(found) = generations.young.entries.get(hash) {
             return Some(found.clone());
@@ -66,7 +66,7 @@ impl Cache {
         Some(found)
     }
 
-    pub(crate) fn put(&self, hash: TokenHash, verified: Verified) {
+    pub(crate) fn put(&self, hash: TokenHash, verified: CachedToken) {
         if verified.token.memory() <= Self::ENTRY_MAX {
             self.lock().put(hash, verified);
         }
@@ -91,7 +91,7 @@ impl Cache {
 }
 
 impl Generations {
-    fn put(&mut self, hash: TokenHash, verified: Verified) {
+    fn put(&mut self, hash: TokenHash, verified: CachedToken) {
         let memory = verified.token.memory();
         let full = self.young.entries.len() >= Cache::CAPACITY / 2 || self.young.bytes + memory > Cache::BYTES / 2;
         if full {
@@ -117,15 +117,15 @@ mod tests {
 
     use super::*;
 
-    fn entry(scope: &str) -> Verified {
-        Verified {
+    fn entry(scope: &str) -> CachedToken {
+        CachedToken {
             token: Arc::new(crate::token::tests::token(scope)),
             issuer: 0,
             key: [0; 32],
         }
     }
 
-    fn small() -> Verified {
+    fn small() -> CachedToken {
         entry("storage.read:/")
     }
 

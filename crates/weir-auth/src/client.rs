@@ -139,7 +139,7 @@ pub struct TokenSource(Kind);
 enum Kind {
     Fixed(Secret),
     File(PathBuf),
-    Client(Arc<Issuer>),
+    Client(Arc<IssuerClient>),
 }
 
 impl TokenSource {
@@ -160,7 +160,7 @@ impl TokenSource {
         client_id: &str,
         secret: &Secret,
     ) -> Self {
-        Self(Kind::Client(Arc::new(Issuer {
+        Self(Kind::Client(Arc::new(IssuerClient {
             client,
             token_url: token_url.into(),
             way: Way::Credentials(basic(client_id, secret)),
@@ -171,7 +171,7 @@ impl TokenSource {
     /// A Rucio server's own tokens, by login at the authentication server with this URL. Scopes and audience mean nothing to it. The client
     /// shows the certificate of [`RucioLogin::Certificate`].
     pub fn rucio(client: weir_http::Client, auth_url: &str, account: &str, login: RucioLogin) -> Self {
-        Self(Kind::Client(Arc::new(Issuer {
+        Self(Kind::Client(Arc::new(IssuerClient {
             client,
             token_url: format!("{}{}", auth_url.trim_end_matches('/'), login.path()),
             way: Way::Rucio(account.to_owned(), login),
@@ -217,7 +217,7 @@ async fn read_file(path: PathBuf) -> Result<Secret, TokenError> {
 }
 
 #[derive(Debug)]
-struct Issuer {
+struct IssuerClient {
     client: weir_http::Client,
     token_url: String,
     way: Way,
@@ -267,7 +267,7 @@ impl Slot {
     }
 }
 
-impl Issuer {
+impl IssuerClient {
     async fn token(self: &Arc<Self>, scopes: &str, audience: &str) -> Result<Secret, TokenError> {
         let slot = self.slot(scopes, audience);
         if let Some(held) = slot.held() {

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, Verified};
+use crate::cache::{Cache, CachedToken};
 use crate::error::{AuthError, printable};
 use crate::jws::{KeySet, TOKEN_MAX, Unverified};
 use crate::path::StoragePath;
@@ -221,7 +221,7 @@ impl Verifier {
         let issuer = &self.shared.issuers[number];
         let key = issuer.signing_key(&unverified, now).await?;
         let token = Arc::new(claims.validate(&self.shared.expected(issuer), now)?);
-        let verified = Verified {
+        let verified = CachedToken {
             token: Arc::clone(&token),
             issuer: number,
             key,
@@ -246,7 +246,7 @@ impl Verifier {
     }
 
     /// Whether a remembered token still holds: its time is checked again, and that its key has not been withdrawn.
-    async fn recheck(&self, known: &Verified, now: SystemTime) -> Result<bool, AuthError> {
+    async fn recheck(&self, known: &CachedToken, now: SystemTime) -> Result<bool, AuthError> {
         let token = &known.token;
         if now >= token.expires {
             return Err(AuthError::Expired {

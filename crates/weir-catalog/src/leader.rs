@@ -24,7 +24,7 @@ use crate::{
     injector,
     reaper::Reaper,
     requests::uid::Tag,
-    transfers::{Shown, Transfers, events},
+    transfers::{ServiceStates, Transfers, events},
 };
 
 /// Interval between checks of the leader, and between renewals.
@@ -45,7 +45,7 @@ pub(crate) struct Work {
     pub(crate) config: Arc<CatalogConfig>,
     pub(crate) tag: Tag,
     pub(crate) wakes: Wakes,
-    pub(crate) services: Shown,
+    pub(crate) services: ServiceStates,
     /// The broker that tells of transfers, if there is one.
     pub(crate) stomp: Option<Arc<Subscription>>,
     /// Whether this node leads.
@@ -137,7 +137,7 @@ async fn keep(leadership: &Leadership, term: &Term) {
         match leadership.renew().await {
             Ok(()) if leadership.ends() => term.renew(asked + TERM.saturating_sub(MARGIN)),
             Ok(()) => {}
-            Err(StoreError::Deposed) => return,
+            Err(StoreError::LeadershipLost) => return,
             Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "the term is not renewed"),
         }
     }

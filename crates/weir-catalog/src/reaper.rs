@@ -118,7 +118,7 @@ impl Reaper {
                     let reaper = self.clone();
                     let term = term.clone();
                     workers.spawn(async move {
-                        let mut turn = Err(StoreError::Deposed);
+                        let mut turn = Err(StoreError::LeadershipLost);
                         term.within(async { turn = reaper.turn(rse).await }).await;
                         (rse, turn)
                     });

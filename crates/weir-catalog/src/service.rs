@@ -56,7 +56,7 @@ use crate::{
     replicas::check::{self, Finding},
     requests::uid::Tag,
     schema,
-    transfers::Shown,
+    transfers::ServiceStates,
 };
 
 /// How often sessions that have ended are forgotten.
@@ -201,7 +201,7 @@ impl Catalog {
             config: Arc::new(config.clone()),
             tag,
             wakes: Wakes::default(),
-            services: Shown::default(),
+            services: ServiceStates::default(),
             leads: Arc::default(),
         };
         let listen = |source| StartError::Listen {

@@ -97,13 +97,13 @@ pub struct LeftFile {
     pub size: u64,
     /// The finding there.
     #[serde(flatten)]
-    pub found: Found,
+    pub found: LeftoverState,
 }
 
 /// The finding in the place of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "found", content = "why", rename_all = "lowercase")]
-pub enum Found {
+pub enum LeftoverState {
     /// The file that the run put there.
     Same,
     /// The file that the run put there, and it is deleted now.
@@ -120,18 +120,26 @@ pub enum Found {
 
 impl Cleaned {
     /// Files with a finding.
-    pub fn with(&self, pick: impl Fn(&Found) -> bool) -> impl Iterator<Item = &LeftFile> {
+    pub fn with(&self, pick: impl Fn(&LeftoverState) -> bool) -> impl Iterator<Item = &LeftFile> {
         self.files.iter().filter(move |file| pick(&file.found))
     }
 
     /// Whether something is left that can still be deleted, with the credentials of the embedded grid.
     pub fn is_unfinished(&self) -> bool {
-        self.has_failed() || self.with(|found| matches!(found, Found::Partial(_))).next().is_some()
+        self.has_failed()
+            || self
+                .with(|found| matches!(found, LeftoverState::Partial(_)))
+                .next()
+                .is_some()
     }
 
     /// Whether something of the run could not be looked at or deleted.
     pub fn has_failed(&self) -> bool {
-        self.rules_failed.is_some() || self.with(|found| matches!(found, Found::Failed(_))).next().is_some()
+        self.rules_failed.is_some()
+            || self
+                .with(|found| matches!(found, LeftoverState::Failed(_)))
+                .next()
+                .is_some()
     }
 }
 
@@ -281,7 +289,7 @@ fn is_scratch(path: &Path, folder: &Path) -> bool {
 /// carries on by itself may still make it.
 fn note_deleted(folder: &Path, cleaned: &Cleaned) {
     let mut text = Vec::new();
-    for file in cleaned.with(|found| *found == Found::Deleted) {
+    for file in cleaned.with(|found| *found == LeftoverState::Deleted) {
         let row = FileRow {
             happened: Happened::Deleted,
             rse: &file.rse,
@@ -356,27 +364,30 @@ impl Cleaning<'_> {
             .sort_by(|one, other| (&one.rse, &one.path).cmp(&(&other.rse, &other.path)));
     }
 
-    async fn file(&self, door: &StorageDoor, path: &str, note: &Note) -> Found {
+    async fn file(&self, door: &StorageDoor, path: &str, note: &Note) -> LeftoverState {
         if !is_below(path, self.directory) && number_of_catalogued(path, self.directory).is_none() {
-            return Found::Other(format!(
+            return LeftoverState::Other(format!(
                 "is not below {}, and no file of the run in a catalogue",
                 self.directory
             ));
         }
         let door = &door.of_path(path);
-        let failed =
-            |error: crate::storage::StorageError| Found::Failed(weir_auth::redact(&weir_auth::error_chain(&error)));
+        let failed = |error: crate::storage::StorageError| {
+            LeftoverState::Failed(weir_auth::redact(&weir_auth::error_chain(&error)))
+        };
         match self.compare(door, path, note).await {
-            Ok(Comparison::Same) if self.which == Delete::Nothing => return Found::Same,
+            Ok(Comparison::Same) if self.which == Delete::Nothing => return LeftoverState::Same,
             Ok(Comparison::Same) => {}
             Ok(Comparison::Shorter(_)) if self.which == Delete::WholeAndPartial => {}
-            Ok(Comparison::Shorter(size)) => return Found::Partial(format!("its size is {size}, not {}", note.size)),
-            Ok(Comparison::Absent) => return Found::Gone,
-            Ok(Comparison::Differs(why)) => return Found::Other(why),
+            Ok(Comparison::Shorter(size)) => {
+                return LeftoverState::Partial(format!("its size is {size}, not {}", note.size));
+            }
+            Ok(Comparison::Absent) => return LeftoverState::Gone,
+            Ok(Comparison::Differs(why)) => return LeftoverState::Other(why),
             Err(error) => return failed(error),
         }
         match door.delete(path).await {
-            Ok(_was_there) => Found::Deleted,
+            Ok(_was_there) => LeftoverState::Deleted,
             Err(error) => failed(error),
         }
     }
@@ -435,7 +446,12 @@ impl Cleaning<'_> {
         let mut directories: Vec<_> = notes.directories.iter().collect();
         directories.sort_by_key(|(rse, path)| (rse.clone(), std::cmp::Reverse(path.matches('/').count())));
         // Files that are, or would be, gone when their directory's turn comes.
-        let gone = cleaned.with(|found| matches!(found, Found::Same | Found::Deleted | Found::Gone));
+        let gone = cleaned.with(|found| {
+            matches!(
+                found,
+                LeftoverState::Same | LeftoverState::Deleted | LeftoverState::Gone
+            )
+        });
         let mut gone: BTreeSet<(String, String)> = gone.map(|file| (file.rse.clone(), file.path.clone())).collect();
         let known: BTreeSet<(String, String)> = cleaned
             .files

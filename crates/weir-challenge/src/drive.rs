@@ -17,7 +17,7 @@ use crate::engine::{Engine, Sums, Withdrawal};
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
 use crate::live::SharedMeasurement;
-use crate::load::{Load, Reading};
+use crate::load::{Load, LoadReading};
 use crate::rates::RatesDriver;
 use crate::steps::StepsDriver;
 
@@ -105,7 +105,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 break;
             }
             if before.is_none() && now >= ramp_end {
-                before = Some(Reading::now());
+                before = Some(LoadReading::now());
                 if !ramp_end.is_zero() {
                     self.event("hold begins");
                 }
@@ -129,7 +129,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
     }
 
     /// Injection ends: the windows of ramp and hold are known.
-    fn close(&mut self, driven: &mut Driven, before: Option<Reading>) {
+    fn close(&mut self, driven: &mut Driven, before: Option<LoadReading>) {
         self.no_more.cancel();
         let now = self.clock.now();
         if let Some(rates) = self.rates.as_deref_mut() {
@@ -142,7 +142,9 @@ impl<D: InjectionDoor> Drive<'_, D> {
         self.measurement.with(|measurement| measurement.close(now));
         self.stage = Stage::Draining;
         self.sample(now);
-        driven.load = before.map(|before| Reading::now().since(before)).unwrap_or_default();
+        driven.load = before
+            .map(|before| LoadReading::now().since(before))
+            .unwrap_or_default();
         let text = if driven.interrupted.is_some() {
             "interrupted; drain begins"
         } else {

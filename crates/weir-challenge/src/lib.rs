@@ -1,6 +1,6 @@
 //! The room that runs a plan against real doors and writes the report's data.
 //!
-//! It stands at the end of the house. [`run`] starts the embedded part of a grid, puts source files of known content in
+//! It stands at the end of the house. [`run()`] starts the embedded part of a grid, puts source files of known content in
 //! place, submits transfers or makes rules through an [`InjectionDoor`], and watches them. It deletes delivered files
 //! at the end of their lifetime, compares independent counters, cleans up everywhere, and writes the run folder.
 //! `weir-measure` does the arithmetic, `weir-plan` decides the injections.

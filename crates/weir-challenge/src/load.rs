@@ -7,7 +7,7 @@ use weir_measure::report::Host;
 
 /// The kernel's counters at a moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct LoadReading {
     at: Instant,
     processors: Option<ProcessorTime>,
     disk: Option<Duration>,
@@ -22,7 +22,7 @@ pub(crate) struct Load {
     memory: Option<f64>,
 }
 
-impl Reading {
+impl LoadReading {
     pub(crate) fn now() -> Self {
         let stalled = |what: &str| parse(&std::fs::read_to_string(format!("/proc/pressure/{what}")).ok()?);
         Self {
@@ -78,13 +78,13 @@ mod tests {
         let text = "some avg10=0.21 avg60=0.33 avg300=0.68 total=368081285\nfull avg10=0.01 avg60=0.15 avg300=0.43 total=201717069\n";
         assert_eq!(parse(text), Some(Duration::from_micros(201_717_069)));
         assert_eq!(parse("some avg10=0.21 total=368081285\n"), None);
-        let earlier = Reading {
+        let earlier = LoadReading {
             at: Instant::now(),
             processors: None,
             disk: Some(Duration::from_secs(100)),
             memory: None,
         };
-        let later = Reading {
+        let later = LoadReading {
             at: earlier.at + Duration::from_secs(10),
             disk: Some(Duration::from_secs(105)),
             ..earlier

@@ -76,7 +76,7 @@ struct Made {
 }
 
 /// A request that went to the run's transfer service.
-type Carried<'r> = (&'r str, &'r str);
+type CarriedJob<'r> = (&'r str, &'r str);
 
 impl RulesDoor {
     /// Makes a door to the catalogue, which submits to the transfer service.
@@ -392,7 +392,7 @@ struct Look {
 }
 
 impl Look {
-    fn jobs(&self) -> impl Iterator<Item = Carried<'_>> {
+    fn jobs(&self) -> impl Iterator<Item = CarriedJob<'_>> {
         self.files.iter().filter_map(|(_, _, request)| request.as_ref()?.job())
     }
 

@@ -156,7 +156,7 @@ impl Leadership {
     /// Goes on leading for another term.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`] too: another node leads.
+    /// [`StoreError::LeadershipLost`] too: another node leads.
     pub async fn renew(&self) -> Result<(), StoreError> {
         let Some((postgres, held)) = self.held.clone() else {
             return Ok(());

@@ -40,7 +40,7 @@ pub(super) fn is_web_server(server: &str) -> bool {
 
 /// Knowledge of an endpoint.
 #[derive(Debug, Clone)]
-enum Known {
+enum EndpointState {
     Copies,
     CopiesNot(Refusal),
 }
@@ -59,26 +59,26 @@ pub(super) struct Refusal {
 
 /// See the module. Keys are `scheme://host:port`.
 #[derive(Debug, Default)]
-pub(super) struct Endpoints(HashMap<String, Known>);
+pub(super) struct Endpoints(HashMap<String, EndpointState>);
 
 impl Endpoints {
     /// Whether the endpoint has carried out a third-party copy.
     pub(super) fn copies(&self, endpoint: &str) -> bool {
-        matches!(self.0.get(endpoint), Some(Known::Copies))
+        matches!(self.0.get(endpoint), Some(EndpointState::Copies))
     }
 
     /// The refusal of an endpoint that makes no third-party copies.
     pub(super) fn refusal(&self, endpoint: &str) -> Option<&Refusal> {
         match self.0.get(endpoint)? {
-            Known::CopiesNot(refusal) => Some(refusal),
-            Known::Copies => None,
+            EndpointState::CopiesNot(refusal) => Some(refusal),
+            EndpointState::Copies => None,
         }
     }
 
     /// Endpoints of a storage element that make no third-party copies.
     pub(super) fn refusals_of<'e>(&'e self, se: &'e str) -> impl Iterator<Item = (&'e str, &'e Refusal)> {
         self.0.iter().filter_map(move |(endpoint, known)| match known {
-            Known::CopiesNot(refusal) if refusal.se == se => Some((endpoint.as_str(), refusal)),
+            EndpointState::CopiesNot(refusal) if refusal.se == se => Some((endpoint.as_str(), refusal)),
             _ => None,
         })
     }
@@ -86,26 +86,26 @@ impl Endpoints {
     /// Whether to order a pull at the endpoint: it has no refusal, or this transfer is the one that retries it.
     pub(super) fn may_pull(&mut self, endpoint: &str, now: Instant) -> bool {
         match self.0.get_mut(endpoint) {
-            Some(Known::CopiesNot(refusal)) if refusal.again > now => false,
-            Some(Known::CopiesNot(refusal)) => {
+            Some(EndpointState::CopiesNot(refusal)) if refusal.again > now => false,
+            Some(EndpointState::CopiesNot(refusal)) => {
                 refusal.again = now + TRIAL;
                 true
             }
-            Some(Known::Copies) | None => true,
+            Some(EndpointState::Copies) | None => true,
         }
     }
 
     /// The endpoint has carried out a third-party copy.
     pub(super) fn has_copied(&mut self, endpoint: &str) {
-        self.put(endpoint, Known::Copies);
+        self.put(endpoint, EndpointState::Copies);
     }
 
     /// The endpoint makes no third-party copies.
     pub(super) fn has_refused(&mut self, endpoint: &str, refusal: Refusal) {
-        self.put(endpoint, Known::CopiesNot(refusal));
+        self.put(endpoint, EndpointState::CopiesNot(refusal));
     }
 
-    fn put(&mut self, endpoint: &str, known: Known) {
+    fn put(&mut self, endpoint: &str, known: EndpointState) {
         if self.0.len() >= ENDPOINTS_MAX && !self.0.contains_key(endpoint) {
             self.0.clear();
         }

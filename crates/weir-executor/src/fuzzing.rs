@@ -7,7 +7,7 @@ use weir_world::{Party, Phase};
 
 use super::{
     failure::{Scene, told_by_weir},
-    markers::{Markers, Told},
+    markers::{MarkerItem, Markers},
     stat,
     surl::Surl,
     wire,
@@ -26,16 +26,16 @@ pub fn markers(data: &[u8]) {
         told
     };
     let whole = read(data.len().max(1));
-    let bare = |told: &[Told]| -> Vec<Told> {
-        let without_count = |told: &Told| match told {
-            Told::Success(_) => Told::Success(None),
+    let bare = |told: &[MarkerItem]| -> Vec<MarkerItem> {
+        let without_count = |told: &MarkerItem| match told {
+            MarkerItem::Success(_) => MarkerItem::Success(None),
             other => other.clone(),
         };
         told.iter().map(without_count).collect()
     };
     assert_eq!(bare(&whole), bare(&read(1)));
     for told in whole {
-        if let Told::Failure(text) = told {
+        if let MarkerItem::Failure(text) = told {
             failures(text.as_bytes());
         }
     }

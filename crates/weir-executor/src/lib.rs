@@ -32,7 +32,7 @@
 //! ours.
 
 mod attempt;
-mod clients;
+mod client_pool;
 pub mod config;
 mod endpoints;
 mod failure;
@@ -94,7 +94,7 @@ use crate::{
     timeline::Timeline,
 };
 use attempt::Attempt;
-use clients::{Clients, Proxies};
+use client_pool::{ClientPool, Proxies};
 use tokens::Right;
 use trace::State;
 use verify::Expected;
@@ -166,7 +166,7 @@ pub struct Life {
 }
 
 struct Shared {
-    clients: Arc<Clients>,
+    clients: Arc<ClientPool>,
     proxies: Arc<Proxies>,
     store: Arc<dyn Orders>,
     settings: ExecutorSettings,
@@ -203,7 +203,7 @@ impl Executor {
         let relays = Semaphore::new(settings.relays);
         let targets = Mutex::default();
         let tapes = tape::Tapes::new(client.clone(), settings.response_timeout);
-        let clients = Arc::new(Clients::new(client));
+        let clients = Arc::new(ClientPool::new(client));
         Self {
             shared: Arc::new(Shared {
                 proxies: Arc::new(Proxies::new(clients.clone(), store.clone())),
@@ -293,7 +293,7 @@ impl Executor {
             Ok(sides) => sides,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
-        let client = match self.shared.clients.of(&order) {
+        let client = match self.shared.clients.for_order(&order) {
             Ok(client) => client,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };

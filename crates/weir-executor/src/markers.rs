@@ -13,7 +13,7 @@ const STRIPES_MAX: u64 = 8192;
 
 /// An item in a piece of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum MarkerItem {
     /// A marker ended. Carries the bytes of all stripes.
     Marker(u64),
     /// The storage says how long the first byte of data took, from the order on. Weir's storages say it.
@@ -47,7 +47,7 @@ pub(crate) struct Markers {
 
 impl Markers {
     /// Takes a piece, and appends its items. Anything after a verdict is ignored.
-    pub(crate) fn feed(&mut self, piece: &[u8], told: &mut Vec<Told>) {
+    pub(crate) fn feed(&mut self, piece: &[u8], told: &mut Vec<MarkerItem>) {
         self.piece += 1;
         for &byte in piece {
             if byte == b'\n' || byte == b'\r' {
@@ -62,11 +62,11 @@ impl Markers {
     }
 
     /// The body has ended: its last line may lack an end.
-    pub(crate) fn finish(&mut self, told: &mut Vec<Told>) {
+    pub(crate) fn finish(&mut self, told: &mut Vec<MarkerItem>) {
         self.end_line(told);
     }
 
-    fn end_line(&mut self, told: &mut Vec<Told>) {
+    fn end_line(&mut self, told: &mut Vec<MarkerItem>) {
         let line = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&line);
         let text = text.trim();
@@ -75,14 +75,14 @@ impl Markers {
         }
     }
 
-    fn take(&mut self, text: &str, told: &mut Vec<Told>) {
+    fn take(&mut self, text: &str, told: &mut Vec<MarkerItem>) {
         let lower = text.to_ascii_lowercase();
         if lower.starts_with("success") {
             let is_final = self.marker_in == Some(self.line_in);
-            told.push(Told::Success(is_final.then(|| self.bytes())));
+            told.push(MarkerItem::Success(is_final.then(|| self.bytes())));
         } else if lower.starts_with("failure") || lower.starts_with("failed") || lower.starts_with("aborted") {
             let reason = text.split_once(':').map_or(text, |(_, reason)| reason.trim());
-            told.push(Told::Failure(reason.to_owned()));
+            told.push(MarkerItem::Failure(reason.to_owned()));
         } else if lower == "perf marker" {
             (self.in_marker, self.stripe, self.stripe_bytes) = (true, 0, None);
         } else if self.in_marker && lower == "end" {
@@ -95,11 +95,11 @@ impl Markers {
         } else if let Some(value) = lower.strip_prefix("first byte:")
             && let Ok(ms) = value.trim().parse()
         {
-            told.push(Told::FirstByte(Duration::from_millis(ms)));
+            told.push(MarkerItem::FirstByte(Duration::from_millis(ms)));
         }
     }
 
-    fn end_marker(&mut self, told: &mut Vec<Told>) {
+    fn end_marker(&mut self, told: &mut Vec<MarkerItem>) {
         if self.stripe >= STRIPES_MAX {
             return;
         }
@@ -110,7 +110,7 @@ impl Markers {
             }
         }
         self.marker_in = self.stripe_bytes.map(|_| self.piece);
-        told.push(Told::Marker(self.bytes()));
+        told.push(MarkerItem::Marker(self.bytes()));
     }
 
     fn bytes(&self) -> u64 {
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn read(body: &str, step: usize) -> Vec<Told> {
+    fn read(body: &str, step: usize) -> Vec<MarkerItem> {
         let (mut markers, mut told) = (Markers::default(), Vec::new());
         for piece in body.as_bytes().chunks(step.max(1)) {
             markers.feed(piece, &mut told);
@@ -146,9 +146,9 @@ mod tests {
         let body = format!("{}{}success: Created\n", marker(0, "0"), marker(0, "4096"));
         for step in 1..40 {
             let told = read(&body, step);
-            assert_eq!(told[..2], [Told::Marker(0), Told::Marker(4096)], "{step}");
+            assert_eq!(told[..2], [MarkerItem::Marker(0), MarkerItem::Marker(4096)], "{step}");
             assert!(
-                matches!(told[2..], [Told::Success(None | Some(4096))]),
+                matches!(told[2..], [MarkerItem::Success(None | Some(4096))]),
                 "{step}: {told:?}"
             );
         }
@@ -168,38 +168,41 @@ mod tests {
         let last = marker(0, "4096");
         assert_eq!(
             pieces(&[&marker(0, "7"), &format!("{last}success: Created\n")]),
-            Some(Told::Success(Some(4096)))
+            Some(MarkerItem::Success(Some(4096)))
         );
         // A connection may cut the piece anywhere.
         assert_eq!(
             pieces(&[&last[..40], &format!("{}success", &last[40..])]),
-            Some(Told::Success(Some(4096)))
+            Some(MarkerItem::Success(Some(4096)))
         );
         assert_eq!(
             pieces(&[&format!("{last}succ"), "ess: Created\n"]),
-            Some(Told::Success(Some(4096)))
+            Some(MarkerItem::Success(Some(4096)))
         );
-        assert_eq!(pieces(&[&last, "success: Created\n"]), Some(Told::Success(None)));
-        assert_eq!(pieces(&["success: Created\n"]), Some(Told::Success(None)));
+        assert_eq!(pieces(&[&last, "success: Created\n"]), Some(MarkerItem::Success(None)));
+        assert_eq!(pieces(&["success: Created\n"]), Some(MarkerItem::Success(None)));
         assert_eq!(
             pieces(&["Perf Marker\nEnd\nsuccess: Created\n"]),
-            Some(Told::Success(None))
+            Some(MarkerItem::Success(None))
         );
         let stripes = format!("{}{}success: Created\n", marker(0, "10"), marker(1, "5"));
-        assert_eq!(pieces(&[&stripes]), Some(Told::Success(Some(15))));
+        assert_eq!(pieces(&[&stripes]), Some(MarkerItem::Success(Some(15))));
     }
 
-    fn tells(body: &str, expected: &[Told]) {
+    fn tells(body: &str, expected: &[MarkerItem]) {
         assert_eq!(read(body, 7), expected);
     }
 
     #[test]
     fn verdicts_come_in_many_clothes() {
-        tells("success", &[Told::Success(None)]);
-        tells("  SUCCESS: Created", &[Told::Success(None)]);
-        tells("failure: no route: host", &[Told::Failure("no route: host".into())]);
-        tells("Failed: x", &[Told::Failure("x".into())]);
-        tells("aborted", &[Told::Failure("aborted".into())]);
+        tells("success", &[MarkerItem::Success(None)]);
+        tells("  SUCCESS: Created", &[MarkerItem::Success(None)]);
+        tells(
+            "failure: no route: host",
+            &[MarkerItem::Failure("no route: host".into())],
+        );
+        tells("Failed: x", &[MarkerItem::Failure("x".into())]);
+        tells("aborted", &[MarkerItem::Failure("aborted".into())]);
         tells("", &[]);
         tells("<html>garbage</html>\nEnd\n", &[]);
     }
@@ -209,22 +212,28 @@ mod tests {
         let said = |value: &str| marker(0, "7").replace(" Total", &format!(" First Byte: {value}\r\n Total"));
         tells(
             &said("1234"),
-            &[Told::FirstByte(Duration::from_millis(1234)), Told::Marker(7)],
+            &[
+                MarkerItem::FirstByte(Duration::from_millis(1234)),
+                MarkerItem::Marker(7),
+            ],
         );
         for senseless in ["-1", "soon", ""] {
-            tells(&said(senseless), &[Told::Marker(7)]);
+            tells(&said(senseless), &[MarkerItem::Marker(7)]);
         }
     }
 
     #[test]
     fn stripes_add_up_and_senseless_ones_do_not_count() {
         let body = format!("{}{}{}", marker(0, "10"), marker(1, "5"), marker(0, "20"));
-        tells(&body, &[Told::Marker(10), Told::Marker(15), Told::Marker(25)]);
+        tells(
+            &body,
+            &[MarkerItem::Marker(10), MarkerItem::Marker(15), MarkerItem::Marker(25)],
+        );
         tells(&marker(9000, "10"), &[]);
-        tells(&marker(0, "-3"), &[Told::Marker(0)]);
+        tells(&marker(0, "-3"), &[MarkerItem::Marker(0)]);
         tells(
             &format!("{}{}", marker(0, &u64::MAX.to_string()), marker(1, "9")),
-            &[Told::Marker(u64::MAX), Told::Marker(u64::MAX)],
+            &[MarkerItem::Marker(u64::MAX), MarkerItem::Marker(u64::MAX)],
         );
     }
 

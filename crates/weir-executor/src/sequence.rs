@@ -21,7 +21,7 @@ use super::{
     parents::lacks_parent,
     stat::Stat,
     streamed, thirdparty,
-    thirdparty::{Cause, Refused},
+    thirdparty::{Cause, RefusedCopy},
 };
 
 /// How long an attempt waits for a second connection. It holds slots of its link and of this process meanwhile, which others need.
@@ -212,7 +212,7 @@ impl Attempt<'_> {
                 Some(refused) => Err(refused),
                 None => tokio::time::timeout_at(deadline, self.copy_by(mode, source, size))
                     .await
-                    .unwrap_or_else(|_| Err(Refused::for_good(self.overdue()))),
+                    .unwrap_or_else(|_| Err(RefusedCopy::for_good(self.overdue()))),
             };
             match outcome {
                 Ok(relayed) => {
@@ -255,7 +255,7 @@ impl Attempt<'_> {
 
     /// The reason against an order in this mode. A web server would take an order to push for a copy within itself, and might replace
     /// a file of its own.
-    fn not_ordered(&self, mode: CopyMode, source: &Stat) -> Option<Refused> {
+    fn not_ordered(&self, mode: CopyMode, source: &Stat) -> Option<RefusedCopy> {
         if mode != CopyMode::Push {
             return None;
         }
@@ -265,7 +265,7 @@ impl Attempt<'_> {
             format!("the source makes no third-party copies as far as is known ({why}), and is not ordered to push");
         let mut failure = scene.fail(ErrorClass::Protocol, text);
         failure.remedy = "let the destination pull, or submit with copy_mode=streamed".into();
-        Some(Refused {
+        Some(RefusedCopy {
             failure,
             cause: Cause::Path,
         })
@@ -283,7 +283,7 @@ impl Attempt<'_> {
     }
 
     /// One mode. A target that is busy (an earlier copy that has not noticed its end) is asked again for a while.
-    async fn copy_by(&self, mode: CopyMode, source: &Stat, size: Option<u64>) -> Result<Option<Checksum>, Refused> {
+    async fn copy_by(&self, mode: CopyMode, source: &Stat, size: Option<u64>) -> Result<Option<Checksum>, RefusedCopy> {
         let mut pause = Duration::from_millis(500);
         let patience = Instant::now() + self.settings.busy_patience;
         let mut parents_made = false;

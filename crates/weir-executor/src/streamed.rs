@@ -21,7 +21,7 @@ use weir_world::{ErrorClass, Failure, Phase};
 
 use super::{
     attempt::Attempt,
-    thirdparty::Refused,
+    thirdparty::RefusedCopy,
     wire::{Forward, keeps_credentials, redirected_to, send, text_of},
 };
 
@@ -30,14 +30,17 @@ use super::{
 const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Copies through this service. Returns the checksum of the streamed bytes.
-pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Option<Checksum>, Refused> {
+pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Option<Checksum>, RefusedCopy> {
     let began = Instant::now();
     let relay = Arc::new(Relay::new(attempt.expected.algorithm));
-    let mut uri = attempt.destination.uri(Phase::Transfer).map_err(Refused::for_good)?;
+    let mut uri = attempt
+        .destination
+        .uri(Phase::Transfer)
+        .map_err(RefusedCopy::for_good)?;
     let mut token = attempt.destination.bearer();
     for _ in 0..5 {
         if relay.needs_source() {
-            let (source, length) = open(attempt).await.map_err(Refused::for_good)?;
+            let (source, length) = open(attempt).await.map_err(RefusedCopy::for_good)?;
             relay.begin(source, length.or(size));
         }
         let mut request = Request::new(relay.body());
@@ -73,7 +76,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Opt
         }
     }
     let scene = attempt.destination.scene(Phase::Transfer);
-    Err(Refused::for_good(
+    Err(RefusedCopy::for_good(
         scene.fail(ErrorClass::Protocol, "PUT: more than 5 redirects in a row"),
     ))
 }
@@ -100,7 +103,11 @@ async fn open(attempt: &Attempt<'_>) -> Result<(Incoming, Option<u64>), Failure>
 }
 
 /// One PUT. Gives the place it is redirected to, if it is.
-async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, mut request: Request<Body>) -> Result<Option<Uri>, Refused> {
+async fn put(
+    attempt: &Attempt<'_>,
+    relay: &Arc<Relay>,
+    mut request: Request<Body>,
+) -> Result<Option<Uri>, RefusedCopy> {
     let side = attempt.destination;
     let scene = side.scene(Phase::Transfer);
     let uri = request.uri().clone();
@@ -115,7 +122,7 @@ async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, mut request: Request<Bod
     };
     let outcome = tokio::select! {
         outcome = sending => outcome,
-        failure = watch(attempt, relay) => return Err(Refused::for_good(failure)),
+        failure = watch(attempt, relay) => return Err(RefusedCopy::for_good(failure)),
     };
     let response = match outcome {
         Ok(response) => {
@@ -134,12 +141,12 @@ async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, mut request: Request<Bod
                 None => scene.client(&side.naming(&Method::PUT), &error),
             };
             failure.bytes_moved = attempt.bytes_moved();
-            return Err(Refused::for_good(failure));
+            return Err(RefusedCopy::for_good(failure));
         }
     };
     attempt.moved(relay.moved.load(Ordering::Relaxed));
     if let Some(next) =
-        redirected_to(&response, &uri, side, Phase::Transfer, &Method::PUT).map_err(Refused::for_good)?
+        redirected_to(&response, &uri, side, Phase::Transfer, &Method::PUT).map_err(RefusedCopy::for_good)?
     {
         return Ok(Some(next));
     }
@@ -150,7 +157,7 @@ async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, mut request: Request<Bod
     }
     let mut failure = scene.status(&side.naming(&Method::PUT), status, &text);
     failure.bytes_moved = attempt.bytes_moved();
-    Err(Refused::for_good(failure))
+    Err(RefusedCopy::for_good(failure))
 }
 
 /// Reports progress, and ends only when bytes stop moving.

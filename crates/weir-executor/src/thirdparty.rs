@@ -16,13 +16,13 @@ use super::{
     attempt::Attempt,
     endpoints::is_web_server,
     failure::{Scene, told_by_weir},
-    markers::{Markers, Told},
+    markers::{MarkerItem, Markers},
     wire::{Forward, Side, Trouble, send_watched, text_of},
 };
 
 /// A copy that did not work, and whether another way may.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCopy {
     pub(crate) failure: Failure,
     pub(crate) cause: Cause,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Cause {
     NoCopies(u16),
 }
 
-impl Refused {
+impl RefusedCopy {
     pub(crate) fn for_good(failure: Failure) -> Self {
         Self {
             failure,
@@ -52,7 +52,7 @@ impl Refused {
 }
 
 /// Has one party copy from or to the other.
-pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_checksum: bool) -> Result<(), Refused> {
+pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_checksum: bool) -> Result<(), RefusedCopy> {
     let (active, passive, direction) = match mode {
         CopyMode::Push => (attempt.source, attempt.destination, "destination"),
         _ => (attempt.destination, attempt.source, "source"),
@@ -85,7 +85,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
             } else {
                 Cause::Matter
             };
-            return Err(Refused { failure, cause });
+            return Err(RefusedCopy { failure, cause });
         }
     };
     let status = response.status();
@@ -105,7 +105,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         if let Some(host) = stripped {
             not_told(&mut failure, &host);
         }
-        return Err(Refused { failure, cause });
+        return Err(RefusedCopy { failure, cause });
     }
     if mode == CopyMode::Push && has_no_verdict(&response) {
         let text = format!(
@@ -118,7 +118,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
             "let the destination pull, or submit with copy_mode=streamed; look whether that copy is to be removed"
                 .into();
         let cause = Cause::NoCopies(status.as_u16());
-        return Err(Refused { failure, cause });
+        return Err(RefusedCopy { failure, cause });
     }
     let watched = watch(attempt, active, passive, response).await;
     watched.map_err(|mut refused| {
@@ -267,7 +267,7 @@ async fn watch(
     active: &Side,
     passive: &Side,
     response: Response<Incoming>,
-) -> Result<(), Refused> {
+) -> Result<(), RefusedCopy> {
     let scene = active.scene(Phase::Transfer);
     let mut body = response.into_body();
     let (mut markers, mut told) = (Markers::default(), Vec::new());
@@ -275,7 +275,7 @@ async fn watch(
     let mut said = String::new();
     loop {
         let Ok(frame) = tokio::time::timeout_at(quiet.deadline(), body.frame()).await else {
-            return Err(Refused::for_good(quiet.failure(scene, attempt)));
+            return Err(RefusedCopy::for_good(quiet.failure(scene, attempt)));
         };
         let ended = match frame {
             None => true,
@@ -288,32 +288,32 @@ async fn watch(
                 }
                 false
             }
-            Some(Err(_)) => return Err(Refused::for_good(cut_off(attempt, scene, &said))),
+            Some(Err(_)) => return Err(RefusedCopy::for_good(cut_off(attempt, scene, &said))),
         };
         if ended {
             markers.finish(&mut told);
         }
         for word in told.drain(..) {
             match word {
-                Told::Marker(bytes) => {
+                MarkerItem::Marker(bytes) => {
                     attempt.moved(bytes);
                     quiet.heard(bytes);
                 }
-                Told::FirstByte(after) => attempt.first_byte(after),
-                Told::Success(counted) => {
+                MarkerItem::FirstByte(after) => attempt.first_byte(after),
+                MarkerItem::Success(counted) => {
                     attempt.order_is_over(true);
                     attempt.counted(counted);
                     hear_out(&mut body).await;
                     return Ok(());
                 }
-                Told::Failure(text) => {
+                MarkerItem::Failure(text) => {
                     attempt.order_is_over(false);
                     return Err(verdict(attempt, active, passive, &text));
                 }
             }
         }
         if ended {
-            return Err(Refused::for_good(cut_off(attempt, scene, &said)));
+            return Err(RefusedCopy::for_good(cut_off(attempt, scene, &said)));
         }
     }
 }
@@ -350,7 +350,7 @@ fn cut_off(attempt: &Attempt<'_>, scene: Scene, said: &str) -> Failure {
 }
 
 /// A failure line. It blames the passive party if it speaks of the remote side.
-fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> Refused {
+fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> RefusedCopy {
     let (class, scene) = told_by_weir(text).unwrap_or_else(|| {
         let class = ErrorClass::of_text(text).unwrap_or(ErrorClass::Protocol);
         let blamed = blame(&without_urls(text), active.party, class);
@@ -369,7 +369,7 @@ fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> 
         ErrorClass::Network | ErrorClass::Protocol | ErrorClass::Tls if nothing_moved => Cause::Path,
         _ => Cause::Matter,
     };
-    Refused { failure, cause }
+    RefusedCopy { failure, cause }
 }
 
 /// The side that a failure line means. Space and writability are the destination's; "remote" is the other side.

@@ -48,13 +48,13 @@ pub(super) async fn jobs(service: State, caller: Caller, Path(ids): Path<String>
 /// A job that was asked to be cancelled.
 enum Asked {
     /// There is nothing to wait for.
-    Answered(Entry),
+    Answered(CancelEntry),
     /// It is cancelled; its copies may still run.
     Stopping(Box<Job>),
 }
 
 /// An entry and its status; 304 is no failure of a single request.
-type Entry = (StatusCode, Value);
+type CancelEntry = (StatusCode, Value);
 
 async fn cancel_one(service: &Door, caller: &Caller, name: &str) -> Answer<Asked> {
     let job = match find(service, caller, name).await? {
@@ -68,7 +68,7 @@ async fn cancel_one(service: &Door, caller: &Caller, name: &str) -> Answer<Asked
     Ok(Asked::Stopping(Box::new(job)))
 }
 
-fn unchanged(service: &Door, job: &Job) -> Entry {
+fn unchanged(service: &Door, job: &Job) -> CancelEntry {
     let object = JobObject {
         http_status: Some("304 Not Modified"),
         http_message: Some(json!("The job is in a terminal state")),
@@ -80,7 +80,7 @@ fn unchanged(service: &Door, job: &Job) -> Entry {
     )
 }
 
-fn changed(service: &Door, job: &Job) -> Entry {
+fn changed(service: &Door, job: &Job) -> CancelEntry {
     let object = JobObject {
         http_status: Some("200 Ok"),
         http_message: Some(Value::Null),
@@ -90,7 +90,7 @@ fn changed(service: &Door, job: &Job) -> Entry {
 }
 
 /// One: the object, with its own status unless that is 304. Several: an array, 207 if any failed.
-fn multi_status(mut entries: Vec<Entry>, several: bool) -> Answer {
+fn multi_status(mut entries: Vec<CancelEntry>, several: bool) -> Answer {
     if several {
         let all_good = entries.iter().all(|(status, _)| status.is_success());
         let status = if all_good {
@@ -229,7 +229,7 @@ pub(super) async fn modify(
     multi_status(entries, ids.split(',').count() > 1)
 }
 
-async fn modify_one(service: &Door, caller: &Caller, name: &str, priority: Option<i64>) -> Answer<Entry> {
+async fn modify_one(service: &Door, caller: &Caller, name: &str, priority: Option<i64>) -> Answer<CancelEntry> {
     let job = match find(service, caller, name).await? {
         Ok(job) => job,
         Err(error) => return Ok((error.status, failed(name, &error))),

@@ -46,12 +46,12 @@ mod queue;
 mod relay;
 mod reload;
 mod schemas;
-mod sight;
 mod start;
 mod state;
 mod status;
 mod submission;
 mod submit;
+mod visible_links;
 mod why;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};

@@ -11,7 +11,7 @@ use super::{
     body::JsonBody,
     caller::Caller,
     config::change,
-    sight::Sight,
+    visible_links::VisibleLinks,
 };
 use crate::state::State;
 use weir_service::time;
@@ -53,11 +53,11 @@ fn asked(query: &HashMap<String, String>) -> impl Fn(&str, &str) -> bool + Send 
 
 /// The last 50 changes of links' limits, newest first.
 async fn evolution(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
-    let (fits, sight, this) = (asked(&query), Sight::of(&caller), service.0.clone());
+    let (fits, visible, this) = (asked(&query), VisibleLinks::of(&caller), service.0.clone());
     let steps = service.driver.look(move |core: &Scheduler, names: &Names, _: &_| {
         this.evolution.newest(SHOWN, |step| {
             let pair = (step.source_se.as_str(), step.dest_se.as_str());
-            fits(pair.0, pair.1) && sight.covers_named(core, names, pair)
+            fits(pair.0, pair.1) && visible.covers_named(core, names, pair)
         })
     });
     let steps = steps
@@ -86,14 +86,14 @@ fn shown(step: &Step) -> Value {
 
 /// The current limit of each link.
 async fn current(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
-    let (fits, sight, now) = (asked(&query), Sight::of(&caller), time::now());
+    let (fits, visible, now) = (asked(&query), VisibleLinks::of(&caller), time::now());
     let this = service.0.clone();
     let links = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
             let object = |stats: LinkStats| {
                 let (source, destination) = (names.se_name(stats.link.source), names.se_name(stats.link.destination));
-                let shown = fits(source, destination) && sight.covers(core, names, stats.link);
+                let shown = fits(source, destination) && visible.covers(core, names, stats.link);
                 shown.then(|| {
                     json!({
                         "source_se": source,

@@ -10,7 +10,7 @@ use weir_units::Bytes;
 use super::{
     answer::{Answer, ApiError, ok},
     caller::{Caller, Relayed},
-    sight::Sight,
+    visible_links::VisibleLinks,
 };
 use crate::state::State;
 use weir_service::time;
@@ -88,11 +88,11 @@ pub(super) async fn choice(service: State, _: FromNode, Json(sources): Json<Sour
 /// The caller's own queue, that of its VO, and those of the links that the VO uses; for administrators, all.
 pub(super) async fn queue(service: State, caller: Caller) -> Answer<Response> {
     let look = move |core: &Scheduler, names: &Names, meter: &Meter| {
-        let sight = Sight::of(&caller);
+        let visible = VisibleLinks::of(&caller);
         let seen = |standing: &Standing| {
             caller.is_admin()
                 || match standing.link {
-                    Some(link) => sight.covers(core, names, link),
+                    Some(link) => visible.covers(core, names, link),
                     None if standing.kind == "vo" => standing.name == caller.vo,
                     None => standing.name == caller.cred_id,
                 }

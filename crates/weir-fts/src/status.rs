@@ -16,7 +16,7 @@ use weir_sched::{Names, Scheduler, Work};
 use super::{
     answer::{Answer, ApiError, ok},
     caller::Caller,
-    sight::Sight,
+    visible_links::VisibleLinks,
 };
 use crate::state::State;
 use weir_transfer::store::JobFilter;
@@ -76,7 +76,7 @@ async fn autocomplete(
     Query(query): Query<HashMap<String, String>>,
 ) -> Answer {
     let names: BTreeSet<String> = match what.as_str() {
-        "source" | "destination" | "storage" => storages(&service, &what, Sight::of(&caller)).await?,
+        "source" | "destination" | "storage" => storages(&service, &what, VisibleLinks::of(&caller)).await?,
         "vo" if caller.is_admin() => service.callers.get().vos.values().cloned().collect(),
         "vo" => BTreeSet::from([caller.vo.clone()]),
         "dn" => {
@@ -96,13 +96,13 @@ async fn autocomplete(
 }
 
 /// Storage elements that ever had a transfer that the caller may know of, as sources, destinations or either.
-async fn storages(service: &Door, what: &str, sight: Sight) -> Answer<BTreeSet<String>> {
+async fn storages(service: &Door, what: &str, visible: VisibleLinks) -> Answer<BTreeSet<String>> {
     let (sources, destinations) = (what != "destination", what != "source");
     let names = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
             let mut found = BTreeSet::new();
-            for stats in core.links().filter(|stats| sight.covers(core, names, stats.link)) {
+            for stats in core.links().filter(|stats| visible.covers(core, names, stats.link)) {
                 let ends = [(sources, stats.link.source), (destinations, stats.link.destination)];
                 let ends = ends.iter().filter(|(asked, _)| *asked);
                 found.extend(ends.map(|(_, se)| names.se_name(*se).to_owned()));

@@ -15,7 +15,7 @@ use super::{
     answer::{Answer, ApiError, ok},
     caller::Caller,
     query::one,
-    sight::Sight,
+    visible_links::VisibleLinks,
 };
 use crate::state::Door;
 use crate::state::State;
@@ -118,12 +118,12 @@ fn without_figures(text: &str) -> String {
         .replace("the 0 transfers", "the transfers")
 }
 
-fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String), sight: &Sight) -> Option<Value> {
+fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String), visible: &VisibleLinks) -> Option<Value> {
     let link = Link {
         source: names.find_se(&pair.0)?,
         destination: names.find_se(&pair.1)?,
     };
-    let stats = core.link(link).filter(|_| sight.covers(core, names, link))?;
+    let stats = core.link(link).filter(|_| visible.covers(core, names, link))?;
     let decisions = core.decisions(link);
     Some(json!({
         "source_se": pair.0,
@@ -135,7 +135,7 @@ fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String), sight: &
         "delayed": stats.counts.delayed,
         "each_bps": stats.each.map(|each| each.0),
         "failing": f64::from(stats.failing) / 1000.0,
-        "reasons": reasons(&sight.reasons(core, names, link), names),
+        "reasons": reasons(&visible.reasons(core, names, link), names),
         "decisions": decisions.iter().map(|one| decision(one, names)).collect::<Vec<_>>(),
     }))
 }
@@ -166,10 +166,10 @@ async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String
     };
     let pair = (end("source_se")?, end("dest_se")?);
     let modes = modes(&service, &pair);
-    let sight = Sight::of(&caller);
+    let visible = VisibleLinks::of(&caller);
     let shown = service
         .driver
-        .look(move |core: &Scheduler, names: &Names, _: &_| link_shown(core, names, &pair, &sight))
+        .look(move |core: &Scheduler, names: &Names, _: &_| link_shown(core, names, &pair, &visible))
         .await;
     match shown {
         Some(Some(mut shown)) => {
@@ -192,13 +192,13 @@ fn why_shown(why: &Why, names: &Names) -> Value {
 }
 
 /// The core's state of these files; ended ones are left out.
-async fn ask_core(service: &Door, files: Vec<u64>, sight: Sight) -> Answer<Vec<Value>> {
+async fn ask_core(service: &Door, files: Vec<u64>, visible: VisibleLinks) -> Answer<Vec<Value>> {
     let shown = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
             let told = files.iter().filter_map(|file| {
                 let mut why = core.why(TransferId(*file))?;
-                sight.hide(core, names, &mut why.reasons);
+                visible.hide(core, names, &mut why.reasons);
                 Some(why)
             });
             told.take(FILES_MAX).map(|why| why_shown(&why, names)).collect()
@@ -209,7 +209,7 @@ async fn ask_core(service: &Door, files: Vec<u64>, sight: Sight) -> Answer<Vec<V
 
 /// `GET /why/jobs/{id}`: the first hundred files that have not ended.
 async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
-    let sight = Sight::of(&caller);
+    let visible = VisibleLinks::of(&caller);
     let files = service
         .read(move |store| match one(store, &caller, &id)? {
             Ok(job) => Ok(Ok(store.files(job.spec.id)?)),
@@ -218,7 +218,7 @@ async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
         .await??;
     let live = files.iter().filter(|file| !file.state.is_terminal());
     let live = live.map(|file| file.spec.id).take(FILES_MAX).collect();
-    let mut told = ask_core(&service, live, sight).await?;
+    let mut told = ask_core(&service, live, visible).await?;
     for shown in &mut told {
         let file = files.iter().find(|file| shown["file_id"] == file.spec.id);
         name_issuer(shown, file);
@@ -245,7 +245,7 @@ async fn file(service: State, caller: Caller, Path(id): Path<String>) -> Answer 
     let Ok(number) = id.parse::<u64>() else {
         return Err(missing);
     };
-    let sight = Sight::of(&caller);
+    let visible = VisibleLinks::of(&caller);
     let found = service
         .read(move |store| {
             let Some(file) = store.file(number)? else {
@@ -256,7 +256,7 @@ async fn file(service: State, caller: Caller, Path(id): Path<String>) -> Answer 
         .await?;
     let Some((job, file)) = found else { return Err(missing) };
     job?;
-    if let Some(mut shown) = ask_core(&service, vec![number], sight).await?.pop() {
+    if let Some(mut shown) = ask_core(&service, vec![number], visible).await?.pop() {
         name_issuer(&mut shown, Some(&file));
         return Ok(ok(&shown));
     }

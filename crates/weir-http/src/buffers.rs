@@ -72,7 +72,7 @@ impl CarriedBy {
 }
 
 /// A stream with adjustable read-ahead and write-ahead.
-pub(crate) trait WorksAhead {
+pub(crate) trait AdjustableAhead {
     /// At most so many bytes are encrypted ahead from now on.
     fn seal_ahead(&mut self, bytes: usize);
 
@@ -83,7 +83,7 @@ pub(crate) trait WorksAhead {
     fn holds_much(&self) -> bool;
 }
 
-impl WorksAhead for Tcp {
+impl AdjustableAhead for Tcp {
     fn seal_ahead(&mut self, _: usize) {}
 
     fn read_ahead(&mut self, _: bool) {}

@@ -20,7 +20,7 @@ use crate::{
     AddressFilter, Body, Buffers, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TcpLedger, TlsError,
     TrustRoots,
     connect::{Connector, Target},
-    pool::{Key, Pool, PoolLimits},
+    pool::{ConnectionKey, Pool, PoolLimits},
     reload::Reloadable,
 };
 
@@ -249,12 +249,14 @@ impl Client {
         let trust = self.trust.get();
         let target = Target::of(request.uri(), trust.tls.clone(), self.filter.clone())?;
         in_origin_form(&mut request, &target)?;
-        request.extensions_mut().extend(crate::case::extensions().clone());
+        request
+            .extensions_mut()
+            .extend(crate::header_case::extensions().clone());
         request
             .headers_mut()
             .entry(header::USER_AGENT)
             .or_insert_with(|| self.user_agent.clone());
-        let key = Key {
+        let key = ConnectionKey {
             endpoint: target.endpoint.clone(),
             identity: trust.identity,
             scope: self.scope,

@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     AddressFilter, ClientError, ConnectedTo,
-    buffers::WorksAhead as _,
+    buffers::AdjustableAhead as _,
     secured::{ClientSide, Secured},
     socket::{SocketSettings, TcpLedger},
     tcp::Tcp,

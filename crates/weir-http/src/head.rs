@@ -16,11 +16,11 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    buffers::{Buffers, WorksAhead},
+    buffers::{AdjustableAhead, Buffers},
+    connection_slots::ConnectionSlot,
     heads::{FREE, Heads, Place},
-    kept::UntilSent,
-    seats::Seat,
     tls::SEALED_AHEAD,
+    until_sent::UntilSent,
 };
 
 /// The bytes that may still arrive before a request is complete. While a request is answered, there is no limit.
@@ -29,7 +29,7 @@ pub(crate) struct Allowance {
     left: AtomicUsize,
     /// An answer is complete and may still wait to be sent.
     answered: AtomicBool,
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     until_sent: UntilSent,
     /// Whether there is, or was, a large head: hyper keeps its buffer.
     large: AtomicBool,
@@ -45,12 +45,12 @@ const BODY: usize = usize::MAX;
 const NO_BODY: usize = usize::MAX - 1;
 
 impl Allowance {
-    pub(crate) fn new(limit: usize, seat: Arc<Seat>, until_sent: UntilSent, heads: Arc<Heads>) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, slot: Arc<ConnectionSlot>, until_sent: UntilSent, heads: Arc<Heads>) -> Arc<Self> {
         Arc::new(Self {
             limit,
             left: AtomicUsize::new(limit),
             answered: AtomicBool::new(false),
-            seat,
+            slot,
             until_sent,
             large: AtomicBool::new(false),
             heads,
@@ -62,7 +62,7 @@ impl Allowance {
     pub(crate) fn lift(&self, body: bool) {
         self.left.store(if body { BODY } else { NO_BODY }, Ordering::Relaxed);
         self.answered.store(false, Ordering::Relaxed);
-        self.seat.work();
+        self.slot.work();
         if self.is_large() {
             // Long transfers would keep all others' large heads out.
             drop(self.place().take());
@@ -81,7 +81,7 @@ impl Allowance {
         self.until_sent.sent();
         if self.answered.load(Ordering::Relaxed) {
             self.answered.store(false, Ordering::Relaxed);
-            self.seat.rest();
+            self.slot.rest();
         }
     }
 
@@ -126,7 +126,7 @@ pub(crate) struct Limited<I> {
     waits: Option<Pin<Box<dyn Future<Output = Place> + Send>>>,
 }
 
-impl<I: WorksAhead> Limited<I> {
+impl<I: AdjustableAhead> Limited<I> {
     pub(crate) fn new(mut io: I, allowance: Arc<Allowance>, buffers: Buffers) -> Self {
         io.read_ahead(false);
         Self {
@@ -210,7 +210,7 @@ impl<I: AsyncRead + Unpin> Limited<I> {
     }
 }
 
-impl<I: AsyncRead + WorksAhead + Unpin> AsyncRead for Limited<I> {
+impl<I: AsyncRead + AdjustableAhead + Unpin> AsyncRead for Limited<I> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let left = self.allowance.left.load(Ordering::Relaxed);
         self.read_ahead(left == BODY);
@@ -234,7 +234,7 @@ impl<I: AsyncRead + WorksAhead + Unpin> AsyncRead for Limited<I> {
     }
 }
 
-impl<I: AsyncWrite + WorksAhead + Unpin> AsyncWrite for Limited<I> {
+impl<I: AsyncWrite + AdjustableAhead + Unpin> AsyncWrite for Limited<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.bound();
         Pin::new(&mut self.io).poll_write(cx, bytes)
@@ -306,9 +306,9 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::*;
-    use crate::seats::Seats;
+    use crate::connection_slots::ConnectionSlots;
 
-    impl WorksAhead for DuplexStream {
+    impl AdjustableAhead for DuplexStream {
         fn seal_ahead(&mut self, _: usize) {}
 
         fn read_ahead(&mut self, _: bool) {}
@@ -322,12 +322,12 @@ mod tests {
     #[tokio::test]
     async fn who_reads_no_answer_is_cut_and_who_has_read_it_sees_an_end() {
         for is_sent in [false, true] {
-            let seats = Seats::new(1, None);
-            let seat = seats.take("192.0.2.1".parse().unwrap()).await.unwrap().seat.clone();
+            let slots = ConnectionSlots::new(1, None);
+            let slot = slots.take("192.0.2.1".parse().unwrap()).await.unwrap().slot.clone();
             let heads = Heads::new(64 << 10);
             // Another connection has all of it.
             let _others = heads.take(64 << 10).unwrap();
-            let allowance = Allowance::new(64 << 10, seat, UntilSent::default(), heads);
+            let allowance = Allowance::new(64 << 10, slot, UntilSent::default(), heads);
             let (near, mut far) = tokio::io::duplex(1 << 20);
             let mut limited = Limited::new(near, allowance.clone(), Buffers::default());
             allowance.large.store(true, Ordering::Relaxed);

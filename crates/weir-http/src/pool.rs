@@ -41,7 +41,7 @@ pub(crate) struct PoolLimits {
 
 /// The peer of a connection, and our identity on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct ConnectionKey {
     /// `scheme://host:port`.
     pub(crate) endpoint: String,
     /// The TLS configuration that made it, and with it the client certificate.
@@ -80,9 +80,9 @@ struct Idle {
 }
 
 #[derive(Default)]
-struct Kept {
+struct IdleConnections {
     /// The freshest at the back.
-    idle: HashMap<Key, VecDeque<Idle>>,
+    idle: HashMap<ConnectionKey, VecDeque<Idle>>,
     count: usize,
     swept: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Pool {
     places: Option<Arc<Semaphore>>,
     /// Requests that wait for a place.
     waiting: AtomicUsize,
-    kept: Mutex<Kept>,
+    kept: Mutex<IdleConnections>,
 }
 
 /// A waiting request, for as long as this lives.
@@ -137,7 +137,7 @@ impl Pool {
     /// again. So does a safe one without a body if the connection is closed before its answer begins (RFC 9112, 9.3.1).
     pub(crate) async fn send(
         self: &Arc<Self>,
-        key: Key,
+        key: ConnectionKey,
         target: &Target,
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, ClientError> {
@@ -163,7 +163,7 @@ impl Pool {
 
     async fn exchange(
         self: &Arc<Self>,
-        key: &Key,
+        key: &ConnectionKey,
         mut connection: Connection,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, (Option<Request<Body>>, ClientError)> {
@@ -193,7 +193,7 @@ impl Pool {
         }
     }
 
-    async fn open(self: &Arc<Self>, key: &Key, target: &Target) -> Result<Connection, ClientError> {
+    async fn open(self: &Arc<Self>, key: &ConnectionKey, target: &Target) -> Result<Connection, ClientError> {
         let place = self.place(&key.endpoint).await?;
         let stream = self.connector.connect(target, place).await?;
         let peer = stream.to();
@@ -228,7 +228,7 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request, as soon as the answer to this one was read to its end.
-    fn give_back(self: &Arc<Self>, key: &Key, mut connection: Connection) {
+    fn give_back(self: &Arc<Self>, key: &ConnectionKey, mut connection: Connection) {
         if connection.sender.is_ready() {
             return self.keep(key.clone(), connection);
         }
@@ -242,7 +242,7 @@ impl Pool {
         });
     }
 
-    fn keep(self: &Arc<Self>, key: Key, connection: Connection) {
+    fn keep(self: &Arc<Self>, key: ConnectionKey, connection: Connection) {
         let mut kept = self.kept();
         // A waiting request needs this one more than a later one.
         if self.waiting.load(Ordering::SeqCst) > 0 || self.limits.idle_per_host == 0 {
@@ -264,7 +264,7 @@ impl Pool {
     }
 
     /// The freshest idle connection that still lives.
-    fn take(&self, key: &Key) -> Option<Connection> {
+    fn take(&self, key: &ConnectionKey) -> Option<Connection> {
         let mut kept = self.kept();
         let idle = kept.idle.get_mut(key)?;
         let (mut found, mut gone) = (None, 0);
@@ -313,7 +313,7 @@ impl Pool {
         kept.swept
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, IdleConnections> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

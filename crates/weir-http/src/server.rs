@@ -28,19 +28,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     body::Cause,
-    buffers::{Buffers, WorksAhead},
+    buffers::{AdjustableAhead, Buffers},
     client_certificates::PeerCertificates,
+    connection_slots::{Admitted, ConnectionSlot, ConnectionSlots, Occupancy},
     direct::Direct,
     framing,
     head::{Allowance, Answer, Limited},
     heads::Heads,
-    kept::UntilSent,
     reload::Reloadable,
-    seats::{Occupancy, Seat, Seated, Seats},
     secured::Secured,
+    slow_reader::{CutShort, Pace},
     socket::{SocketSettings, SocketWatch, TcpLedger},
-    taking::{CutShort, Pace},
     tcp::Tcp,
+    until_sent::UntilSent,
 };
 
 /// Limits of a server.
@@ -180,7 +180,7 @@ pub struct RunningServer {
     address: SocketAddr,
     /// The listening socket, for later settings; nothing can connect to it once this stops.
     socket: Option<OwnedFd>,
-    seats: Arc<Seats>,
+    slots: Arc<ConnectionSlots>,
     heads: Arc<Heads>,
     ledger: TcpLedger,
     limits: Reloadable<ServerLimits>,
@@ -197,13 +197,13 @@ impl RunningServer {
 
     /// How many are connected.
     pub fn occupancy(&self) -> Occupancy {
-        occupancy(&self.seats, &self.heads)
+        occupancy(&self.slots, &self.heads)
     }
 
     /// A reader of the number of connections.
     pub fn watch_occupancy(&self) -> impl Fn() -> Occupancy + Send + Sync + 'static {
-        let (seats, heads) = (self.seats.clone(), self.heads.clone());
-        move || occupancy(&seats, &heads)
+        let (slots, heads) = (self.slots.clone(), self.heads.clone());
+        move || occupancy(&slots, &heads)
     }
 
     /// The TCP totals of its connections.
@@ -213,7 +213,7 @@ impl RunningServer {
 
     /// Other limits, for connections that come from now on and for the end. Nothing that is connected is cut off.
     pub fn adjust(&self, limits: ServerLimits) {
-        self.seats.adjust(limits.connections, limits.connections_per_client);
+        self.slots.adjust(limits.connections, limits.connections_per_client);
         self.limits.set(Arc::new(limits));
     }
 
@@ -252,10 +252,10 @@ impl Drop for RunningServer {
     }
 }
 
-fn occupancy(seats: &Seats, heads: &Heads) -> Occupancy {
+fn occupancy(slots: &ConnectionSlots, heads: &Heads) -> Occupancy {
     Occupancy {
         heads_cut: heads.cut(),
-        ..seats.occupancy()
+        ..slots.occupancy()
     }
 }
 
@@ -278,7 +278,7 @@ where
     let running = RunningServer {
         address: listener.local_addr()?,
         socket: Some(listener.as_fd().try_clone_to_owned()?),
-        seats: Seats::new(limits.connections, limits.connections_per_client),
+        slots: ConnectionSlots::new(limits.connections, limits.connections_per_client),
         heads: Heads::new(limits.heads),
         ledger: TcpLedger::default(),
         limits: Arc::new(limits).into(),
@@ -288,7 +288,7 @@ where
     };
     let door = Door {
         tls: tls.into(),
-        seats: running.seats.clone(),
+        slots: running.slots.clone(),
         heads: running.heads.clone(),
         ledger: running.ledger.clone(),
         limits: running.limits.clone(),
@@ -304,7 +304,7 @@ where
 #[derive(Clone)]
 struct Door<S> {
     tls: ServerTls,
-    seats: Arc<Seats>,
+    slots: Arc<ConnectionSlots>,
     heads: Arc<Heads>,
     ledger: TcpLedger,
     limits: Reloadable<ServerLimits>,
@@ -316,7 +316,7 @@ struct Door<S> {
 
 /// Optional properties of a connection for its requests.
 #[derive(Default)]
-struct Beside {
+struct RequestExtras {
     certificates: Option<PeerCertificates>,
     direct: Option<Direct>,
 }
@@ -337,12 +337,12 @@ where
             match accepted {
                 Ok((tcp, peer)) => {
                     // New clients wait in the kernel's backlog meanwhile.
-                    let seated = tokio::select! {
+                    let admitted = tokio::select! {
                         biased;
-                        seated = self.seats.take(peer.ip()) => seated,
+                        admitted = self.slots.take(peer.ip()) => admitted,
                         () = self.stop.cancelled() => break,
                     };
-                    self.admit(tcp, peer, seated);
+                    self.admit(tcp, peer, admitted);
                 }
                 // Out of descriptors, or a peer that left at once: neither may spin the loop or end it.
                 Err(error) => {
@@ -360,28 +360,28 @@ where
         // Past the runtime, which may not have been told of the newest yet.
         let Ok(listener) = listener.into_std() else { return };
         while let Ok((tcp, peer)) = listener.accept() {
-            let seated = self.seats.take(peer.ip()).now_or_never();
-            let (Some(seated), Ok(())) = (seated, tcp.set_nonblocking(true)) else {
+            let admitted = self.slots.take(peer.ip()).now_or_never();
+            let (Some(admitted), Ok(())) = (admitted, tcp.set_nonblocking(true)) else {
                 return;
             };
             if let Ok(tcp) = TcpStream::from_std(tcp) {
-                self.admit(tcp, peer, seated);
+                self.admit(tcp, peer, admitted);
             }
         }
     }
 
-    fn admit(&self, tcp: TcpStream, peer: SocketAddr, seated: Option<Seated>) {
+    fn admit(&self, tcp: TcpStream, peer: SocketAddr, admitted: Option<Admitted>) {
         let door = self.clone();
         self.tracker.spawn(async move {
             tokio::select! {
                 () = door.abort.cancelled() => {}
-                () = door.handle(tcp, peer, seated) => {}
+                () = door.handle(tcp, peer, admitted) => {}
             }
         });
     }
 
-    async fn handle(&self, tcp: TcpStream, peer: SocketAddr, seated: Option<Seated>) {
-        let Some(seated) = seated else {
+    async fn handle(&self, tcp: TcpStream, peer: SocketAddr, admitted: Option<Admitted>) {
+        let Some(admitted) = admitted else {
             tracing::debug!(%peer, "refused: its address has as many connections as one may have");
             return self.refuse(tcp).await;
         };
@@ -391,7 +391,7 @@ where
         let mut tcp = Tcp::new(tcp, None);
         tcp.keep_pace(limits.write_timeout, limits.pace);
         tcp.enter(&self.ledger);
-        let _counted = self.seats.count_slow(tcp.cut_short());
+        let _counted = self.slots.count_slow(tcp.cut_short());
         let tls = self.tls.0.as_ref().map(Reloadable::get);
         let info = ConnectionInfo {
             peer,
@@ -409,16 +409,16 @@ where
                 .speak(
                     tcp,
                     info,
-                    Beside {
+                    RequestExtras {
                         direct,
-                        ..Beside::default()
+                        ..RequestExtras::default()
                     },
-                    &seated.seat,
+                    &admitted.slot,
                 )
                 .await;
         };
         let shaken = tokio::select! {
-            () = seated.seat.wanted() => return,
+            () = admitted.slot.wanted() => return,
             shaken = timeout(limits.handshake_timeout, Secured::accept(tcp, tls)) => shaken,
         };
         match shaken {
@@ -428,11 +428,11 @@ where
                 self.speak(
                     stream,
                     info,
-                    Beside {
+                    RequestExtras {
                         certificates,
-                        ..Beside::default()
+                        ..RequestExtras::default()
                     },
-                    &seated.seat,
+                    &admitted.slot,
                 )
                 .await;
             }
@@ -448,12 +448,12 @@ where
         }
     }
 
-    async fn speak<I>(&self, io: I, info: ConnectionInfo, beside: Beside, seat: &Arc<Seat>)
+    async fn speak<I>(&self, io: I, info: ConnectionInfo, beside: RequestExtras, slot: &Arc<ConnectionSlot>)
     where
-        I: AsyncRead + AsyncWrite + WorksAhead + Unpin + Send + 'static,
+        I: AsyncRead + AsyncWrite + AdjustableAhead + Unpin + Send + 'static,
     {
         let limits = self.limits.get();
-        let allowance = Allowance::new(limits.head, seat.clone(), info.until_sent.clone(), self.heads.clone());
+        let allowance = Allowance::new(limits.head, slot.clone(), info.until_sent.clone(), self.heads.clone());
         let io = Limited::new(io, allowance.clone(), info.buffers.clone());
         let (service, stop) = (self.service.clone(), self.stop.clone());
         let peer = info.peer;
@@ -510,12 +510,12 @@ where
                     connection.await
                 }
             }
-            () = seat.wanted() => {
+            () = slot.wanted() => {
                 connection.as_mut().graceful_shutdown();
                 match timeout(LEAVE, connection.as_mut()).await {
                     Ok(outcome) => outcome,
                     // It has begun a head and does not end it.
-                    Err(_) if seat.is_idle() => return,
+                    Err(_) if slot.is_idle() => return,
                     Err(_) => connection.await,
                 }
             }

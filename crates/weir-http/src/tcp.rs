@@ -17,8 +17,8 @@ use tokio::{
 use crate::{
     buffers::Buffers,
     direct::{Direct, Next},
+    slow_reader::{CutShort, Pace, Slow, WriteWatch},
     socket::{Entry, SocketWatch, TcpLedger, Watched, acknowledged},
-    taking::{CutShort, Pace, Slow, Taking},
 };
 
 /// A TCP stream of which no write can hang for ever.
@@ -30,7 +30,7 @@ pub(crate) struct Tcp {
     direct: Option<Direct>,
     buffers: Buffers,
     /// The pace required of the other side.
-    taking: Option<Box<Taking>>,
+    taking: Option<Box<WriteWatch>>,
     cut_short: CutShort,
     /// Armed for the next look, not for each wait: a sender waits thousands of times a second.
     alarm: Option<Pin<Box<Sleep>>>,
@@ -43,7 +43,7 @@ impl Tcp {
             stream: Watched::new(stream),
             direct: None,
             buffers: Buffers::default(),
-            taking: Taking::new(write_timeout, None).map(Box::new),
+            taking: WriteWatch::new(write_timeout, None).map(Box::new),
             cut_short: CutShort::default(),
             alarm: None,
         }
@@ -56,7 +56,7 @@ impl Tcp {
 
     /// Has the other side keep a pace too, beside the limit for writes of which it takes nothing.
     pub(crate) fn keep_pace(&mut self, write_timeout: Duration, pace: Option<Pace>) {
-        self.taking = Taking::new(Some(write_timeout), pace).map(Box::new);
+        self.taking = WriteWatch::new(Some(write_timeout), pace).map(Box::new);
     }
 
     /// Tells whether the connection was cut because the other side took too little.

@@ -12,11 +12,11 @@ use crate::transfer::{State, Transfer};
 /// Accounts for the cells of one workload of steps, row by row.
 #[derive(Debug, Clone)]
 pub struct StepsAccounting {
-    cells: Vec<(CellSpec, Counts)>,
+    cells: Vec<(CellSpec, CellCounts)>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Counts {
+struct CellCounts {
     transfers: u64,
     finished: u64,
     bytes: u64,
@@ -33,7 +33,7 @@ struct Counts {
 impl StepsAccounting {
     /// Starts with nothing counted, for cells in the order of the plan.
     pub fn new(cells: impl IntoIterator<Item = CellSpec>) -> Self {
-        let cells = cells.into_iter().map(|spec| (spec, Counts::default())).collect();
+        let cells = cells.into_iter().map(|spec| (spec, CellCounts::default())).collect();
         Self { cells }
     }
 
@@ -72,7 +72,7 @@ impl StepsAccounting {
 
     /// All cells of a matrix, including those that did not run.
     pub fn cells(&self) -> Vec<Cell> {
-        let cell = |(spec, counts): &(CellSpec, Counts)| {
+        let cell = |(spec, counts): &(CellSpec, CellCounts)| {
             let (error, error_class) = counts.failure.clone().unzip();
             let unrun = counts.transfers < spec.transfers;
             Cell {
@@ -92,7 +92,7 @@ impl StepsAccounting {
 
     /// All steps of a ramp, including those that did not run.
     pub fn steps(&self) -> Vec<Step> {
-        let step = |(spec, counts): &(CellSpec, Counts)| {
+        let step = |(spec, counts): &(CellSpec, CellCounts)| {
             let length = counts.end.saturating_sub(counts.start.unwrap_or_default());
             Step {
                 source: spec.source.clone(),
@@ -109,7 +109,7 @@ impl StepsAccounting {
     }
 }
 
-impl Counts {
+impl CellCounts {
     /// The mean of size ÷ own duration.
     fn mean_rate(&self) -> Option<u64> {
         let mean = self.rates.checked_div(self.n_rates.into())?;

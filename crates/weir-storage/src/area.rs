@@ -47,7 +47,7 @@ pub(crate) struct Area {
     pub(crate) movable_for: Duration,
     pub(crate) dav: Dav,
     quota: Option<u64>,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<RoomLedger>>,
     patient: Arc<AtomicUsize>,
     writers: Arc<Mutex<HashSet<String>>>,
     pub(crate) removals: Arc<DeferredRemovals>,
@@ -91,7 +91,7 @@ impl std::fmt::Display for ReadOnly {
 
 /// How full an area is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ledger {
+struct RoomLedger {
     /// Sum of the sizes of all files, and their number. Below zero for a moment when a tree is removed with a file
     /// whose arrival is not counted yet: cut off at zero, the two would not cancel out.
     bytes: i64,
@@ -127,7 +127,7 @@ impl Area {
             movable_for: setup.movable_for,
             dav: setup.dav,
             quota: setup.quota.map(|quota| quota.0),
-            ledger: Arc::new(Mutex::new(Ledger {
+            ledger: Arc::new(Mutex::new(RoomLedger {
                 bytes: signed(usage.bytes),
                 files: signed(usage.files),
                 held: 0,
@@ -337,12 +337,12 @@ impl Area {
         }
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, RoomLedger> {
         lock(&self.ledger)
     }
 }
 
-impl Ledger {
+impl RoomLedger {
     fn usage(&self) -> Usage {
         Usage {
             bytes: u64::try_from(self.bytes).unwrap_or(0),
@@ -455,7 +455,7 @@ impl Drop for Claim {
 }
 
 /// The target of a path of the endpoint.
-pub(crate) enum Place {
+pub(crate) enum PathTarget {
     /// Into an area: the path inside it.
     Area(Arc<Area>, StoragePath),
     /// Above some areas: the names that lead on to them, sorted, each once.
@@ -493,7 +493,7 @@ impl NameSpace {
     }
 
     /// Resolves a path. Refuses names reserved for the endpoint, and paths too deep.
-    pub(crate) fn find(&self, path: &StoragePath) -> Result<Place, Refusal> {
+    pub(crate) fn find(&self, path: &StoragePath) -> Result<PathTarget, Refusal> {
         if let Some(name) = path.names().find(|name| name.starts_with(PRIVATE_PREFIX)) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
@@ -507,14 +507,14 @@ impl NameSpace {
         }
         for area in &self.areas {
             if let Some(inside) = path.relative_to(&area.prefix) {
-                return Ok(Place::Area(area.clone(), inside));
+                return Ok(PathTarget::Area(area.clone(), inside));
             }
         }
         let names = self.children(path);
         Ok(if names.is_empty() {
-            Place::Nowhere
+            PathTarget::Nowhere
         } else {
-            Place::Above(names)
+            PathTarget::Above(names)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// One file being read: later requests wait for the first.
-type Reading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
+type FileReading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
 
 /// The checksum readers, limited in number. Clones share the limit.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct ChecksumDesk {
     places: Arc<Semaphore>,
     /// A floor for each place, held for good.
     memory: Arc<Mutex<Vec<Arc<Lease>>>>,
-    under_way: Arc<Mutex<HashMap<Key, Reading>>>,
+    under_way: Arc<Mutex<HashMap<Key, FileReading>>>,
     metrics: Arc<Metrics>,
 }
 
@@ -34,9 +34,9 @@ type Key = (String, u64, u64, i64, Algorithm);
 
 /// A request that waits for a checksum. When the last one leaves before the reading has begun, no state remains.
 struct Asker {
-    under_way: Arc<Mutex<HashMap<Key, Reading>>>,
+    under_way: Arc<Mutex<HashMap<Key, FileReading>>>,
     key: Key,
-    reading: Option<Reading>,
+    reading: Option<FileReading>,
 }
 
 impl Drop for Asker {

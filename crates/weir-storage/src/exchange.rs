@@ -25,10 +25,10 @@ use crate::{
 /// A request under way. When the last hold on it ends it is counted and its line is written. A client that goes away cannot
 /// be overlooked, nor can bytes that are still being written when it does.
 #[derive(Clone)]
-pub(crate) struct Exchange(Arc<Record>);
+pub(crate) struct Exchange(Arc<RequestRecord>);
 
 /// The data of a request.
-struct Record {
+struct RequestRecord {
     log: Arc<AccessLog>,
     metrics: Arc<Metrics>,
     began: (SystemTime, Instant),
@@ -40,12 +40,12 @@ struct Record {
     /// Why its connection was cut, if it was.
     cut_short: CutShort,
     headers: (Option<String>, Option<String>),
-    state: Mutex<State>,
+    state: Mutex<ExchangeState>,
 }
 
 /// The data that become known on the way.
 #[derive(Default)]
-struct State {
+struct ExchangeState {
     caller: Option<Caller>,
     status: Option<StatusCode>,
     error: Option<String>,
@@ -54,7 +54,7 @@ struct State {
     marks: Vec<Marked>,
 }
 
-impl State {
+impl ExchangeState {
     fn completed(&self) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.completed)
     }
@@ -96,7 +96,7 @@ impl Exchange {
                 .and_then(|value| value.to_str().ok())
                 .map(|text| text.get(..256).unwrap_or(text).to_owned())
         };
-        Self(Arc::new(Record {
+        Self(Arc::new(RequestRecord {
             log,
             metrics,
             began: (SystemTime::now(), Instant::now()),
@@ -111,7 +111,7 @@ impl Exchange {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ExchangeState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -216,8 +216,8 @@ impl Exchange {
     }
 }
 
-impl Record {
-    fn line(&self, state: &State) -> Line {
+impl RequestRecord {
+    fn line(&self, state: &ExchangeState) -> Line {
         let cut = || self.cut_short.why().map(str::to_owned);
         let caller = state.caller.as_ref();
         let (subject, issuer, token_id) = match caller.map(|caller| &caller.who) {
@@ -249,7 +249,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         let mut state = std::mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
         // Each tells the end of its flow.

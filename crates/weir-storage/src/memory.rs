@@ -50,7 +50,7 @@ use std::sync::{
 };
 
 pub(crate) use client::Client;
-use client::Clients;
+use client::ClientAccounts;
 pub(crate) use portion::{Incoming, Outgoing, READING, most_that_fits};
 
 /// Memory of each stream at least; the sum is above.
@@ -79,7 +79,7 @@ struct Inner {
     waiting: AtomicUsize,
     /// Streams that come in or go out.
     streams: AtomicUsize,
-    clients: Clients,
+    clients: ClientAccounts,
     /// Offers floors to waiting requests.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Shrinks the kept blocks to the free memory.
@@ -94,7 +94,7 @@ impl Budget {
             wanted: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
-            clients: Clients::default(),
+            clients: ClientAccounts::default(),
             wake: OnceLock::new(),
             spare: OnceLock::new(),
         }))

@@ -36,9 +36,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Bytes that a reaper gives back in a second.
 #[derive(Debug)]
-struct Rate(AtomicU64);
+struct RemovalRate(AtomicU64);
 
-impl Rate {
+impl RemovalRate {
     fn toll(&self) -> Toll {
         Toll {
             entries_per_second: ENTRIES_PER_SECOND,
@@ -182,7 +182,7 @@ impl Drop for Hurry<'_> {
 /// The reapers of an endpoint's areas. Dropped, they end after the removals in hand.
 pub(crate) struct Reapers {
     stop: watch::Sender<()>,
-    rate: Arc<Rate>,
+    rate: Arc<RemovalRate>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -190,7 +190,7 @@ impl Reapers {
     /// One for each area: they may lie on different disks. Each gives back so many bytes a second.
     pub(crate) fn start(areas: &[Arc<Area>], metrics: &Arc<Metrics>, bytes_per_second: u64) -> Self {
         let (stop, stopped) = watch::channel(());
-        let rate = Arc::new(Rate(AtomicU64::new(bytes_per_second)));
+        let rate = Arc::new(RemovalRate(AtomicU64::new(bytes_per_second)));
         let start = |area: &Arc<Area>| {
             let reaper = Reaper {
                 area: area.clone(),
@@ -220,7 +220,7 @@ impl Reapers {
 struct Reaper {
     area: Arc<Area>,
     metrics: Arc<Metrics>,
-    rate: Arc<Rate>,
+    rate: Arc<RemovalRate>,
 }
 
 impl Reaper {

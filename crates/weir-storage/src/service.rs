@@ -22,8 +22,8 @@ use weir_network::firefly::{Beacon, Tag};
 use crate::{
     access::{Caller, Mintage, Policy, Who},
     access_log::AccessLog,
-    admission::{Admission, Party, Place as Admitted, Work},
-    area::{Area, NameSpace, Place},
+    admission::{Admission, Party, Slot, Work},
+    area::{Area, NameSpace, PathTarget},
     backend::Meta,
     checksums::ChecksumDesk,
     config::StorageConfig,
@@ -144,8 +144,8 @@ impl Call {
     /// The area that the path leads into, and the path inside it.
     pub(crate) fn area(&self) -> Result<(Arc<Area>, StoragePath), Refusal> {
         match self.endpoint.names.find(&self.path)? {
-            Place::Area(area, inside) => Ok((area, inside)),
-            Place::Above(_) | Place::Nowhere => Err(Refusal::new(
+            PathTarget::Area(area, inside) => Ok((area, inside)),
+            PathTarget::Above(_) | PathTarget::Nowhere => Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 format!("there is no storage area at {}", self.path),
             )),
@@ -199,7 +199,7 @@ impl Call {
     }
 
     /// A slot for such work in an area, after a short wait if need be.
-    pub(crate) async fn place(&self, work: Work, area: &Area) -> Result<Admitted, Refusal> {
+    pub(crate) async fn place(&self, work: Work, area: &Area) -> Result<Slot, Refusal> {
         self.endpoint.admission.enter(work, self.party(area)).await
     }
 

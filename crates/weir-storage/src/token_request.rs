@@ -21,7 +21,7 @@ const WISHES_MAX: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
     /// The requested rights; at least one.
-    pub wishes: Vec<Wish>,
+    pub rights: Vec<RequestedRight>,
     /// How long.
     pub lifetime: Option<Duration>,
     /// And until when at most.
@@ -30,7 +30,7 @@ pub struct TokenRequest {
 
 /// A requested right at a path and below.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct RequestedRight {
     /// As much of this as the client may do itself; never empty. None: all that it may.
     pub actions: Option<BTreeSet<StorageAction>>,
     /// Where.
@@ -96,7 +96,7 @@ pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, S
         return Err(INEXPRESSIBLE.to_owned());
     }
     Ok(TokenRequest {
-        wishes: vec![Wish { actions, path }],
+        rights: vec![RequestedRight { actions, path }],
         lifetime: lifetime.transpose()?,
         before,
     })
@@ -136,15 +136,15 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
     for scope in scopes.split(' ').filter(|scope| !scope.is_empty()) {
         ask(scope, &mut asked).map_err(|text| refuse("invalid_scope", &text))?;
     }
-    let wishes = asked.into_iter().map(Asked::wish).collect::<Result<Vec<_>, _>>();
-    let wishes = wishes.map_err(|text| refuse("invalid_scope", text))?;
-    if wishes.is_empty() {
+    let rights = asked.into_iter().map(ScopeRights::wish).collect::<Result<Vec<_>, _>>();
+    let rights = rights.map_err(|text| refuse("invalid_scope", text))?;
+    if rights.is_empty() {
         let text = "ask for scopes with paths, such as storage.read:/path or DOWNLOAD:/path";
         return Err(refuse("invalid_scope", text));
     }
     let lifetime = lifetime.map(|text| text.parse().map(Duration::from_secs));
     Ok(TokenRequest {
-        wishes,
+        rights,
         lifetime: lifetime
             .transpose()
             .map_err(|_| refuse("invalid_request", "expire_in is no number of seconds"))?,
@@ -153,19 +153,19 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
 }
 
 /// The rights that the scopes of a form request at one path.
-struct Asked {
+struct ScopeRights {
     path: StoragePath,
     actions: BTreeSet<StorageAction>,
     activities: Activities,
 }
 
-impl Asked {
-    fn wish(mut self) -> Result<Wish, &'static str> {
+impl ScopeRights {
+    fn wish(mut self) -> Result<RequestedRight, &'static str> {
         self.actions.extend(allowed_by(&self.activities));
         if self.actions.is_empty() {
             return Err(INEXPRESSIBLE);
         }
-        Ok(Wish {
+        Ok(RequestedRight {
             actions: Some(self.actions),
             path: self.path,
         })
@@ -173,7 +173,7 @@ impl Asked {
 }
 
 /// Adds the rights of a scope.
-fn ask(scope: &str, asked: &mut Vec<Asked>) -> Result<(), String> {
+fn ask(scope: &str, asked: &mut Vec<ScopeRights>) -> Result<(), String> {
     let (name, path) = scope.split_once(':').ok_or("a scope has no path")?;
     let path = StoragePath::from_url_path(path).map_err(|error| format!("a scope's path: {error}"))?;
     let profile = StorageAction::ALL.iter().find(|action| action.as_str() == name);
@@ -185,7 +185,7 @@ fn ask(scope: &str, asked: &mut Vec<Asked>) -> Result<(), String> {
         Some(place) => place,
         None if asked.len() == WISHES_MAX => return Err(format!("more than {WISHES_MAX} paths")),
         None => {
-            asked.push(Asked {
+            asked.push(ScopeRights {
                 path,
                 actions: BTreeSet::new(),
                 activities: Activities::new(),
@@ -260,7 +260,7 @@ mod tests {
         let check = |caveats: &str, expected: &[StorageAction]| {
             let request = macaroon(&format!("{{\"caveats\": [{caveats}]}}")).unwrap();
             let expected: BTreeSet<_> = expected.iter().copied().collect();
-            assert_eq!(request.wishes[0].actions, Some(expected), "{caveats}");
+            assert_eq!(request.rights[0].actions, Some(expected), "{caveats}");
         };
         check("\"activity:LIST,DOWNLOAD\"", &[Read]);
         check(
@@ -291,12 +291,12 @@ mod tests {
         let all = macaroon("{}").unwrap();
         assert_eq!(all, macaroon(" \n").unwrap());
         assert_eq!(
-            (all.wishes[0].actions.as_ref(), &all.wishes[0].path),
+            (all.rights[0].actions.as_ref(), &all.rights[0].path),
             (None, &path("/a/b"))
         );
 
         let narrower = macaroon(r#"{"caveats": ["path:/a/b/c", "path:/a/b/c/d e"]}"#).unwrap();
-        assert_eq!(narrower.wishes[0].path, path("/a/b/c/d%20e"));
+        assert_eq!(narrower.rights[0].path, path("/a/b/c/d%20e"));
         for outside in ["/a", "/", "/a/bc", "/a/b/../c", "b", ""] {
             assert!(
                 macaroon(&format!("{{\"caveats\": [\"path:{outside}\"]}}")).is_err(),
@@ -340,15 +340,15 @@ mod tests {
             "grant_type=client_credentials&expire_in=3600&scopes=LIST%3A%2Fa%20DOWNLOAD%3A%2Fa+UPLOAD:/a/b%2520c";
         let request = ask(form).unwrap();
         assert_eq!(request.lifetime, Some(Duration::from_secs(3600)));
-        let wish = |actions: &[StorageAction], at: &str| Wish {
+        let wish = |actions: &[StorageAction], at: &str| RequestedRight {
             actions: Some(actions.iter().copied().collect()),
             path: path(at),
         };
-        assert_eq!(request.wishes, [wish(&[Read], "/a"), wish(&[Create], "/a/b%20c")]);
+        assert_eq!(request.rights, [wish(&[Read], "/a"), wish(&[Create], "/a/b%20c")]);
         let request = ask("scope=storage.read:/a storage.modify:/a&grant_type=client_credentials&x=y").unwrap();
-        assert_eq!(request.wishes, [wish(&[Read, Modify], "/a")]);
+        assert_eq!(request.rights, [wish(&[Read, Modify], "/a")]);
         let request = ask("grant_type=client_credentials&scope=DELETE:/a storage.read:/a UPLOAD:/a").unwrap();
-        assert_eq!(request.wishes, [wish(&[Read, Create, Modify], "/a")]);
+        assert_eq!(request.rights, [wish(&[Read, Create, Modify], "/a")]);
 
         let code = |form: &str| ask(form).unwrap_err().code;
         assert_eq!(

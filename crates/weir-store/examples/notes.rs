@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let writer = Writer::start(keep, |durable| match durable {
         Durable::UpTo(Seq(number)) => println!("durable {number}"),
-        other => println!("lost {}", matches!(other, Durable::Deposed)),
+        other => println!("lost {}", matches!(other, Durable::LeadershipLost)),
     })?;
     for line in std::io::stdin().lock().lines() {
         number += 1;

@@ -29,7 +29,7 @@ pub enum StoreError {
     },
     /// Another scheduler has taken over.
     #[error("another scheduler has taken over; this one changes nothing any more")]
-    Deposed,
+    LeadershipLost,
     /// Another process has it.
     #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
     Locked {

@@ -67,7 +67,7 @@ pub struct Membership<M> {
     members: Arc<Members>,
     member: M,
     term: Arc<Term>,
-    state: Mutex<State>,
+    state: Mutex<MembershipState>,
     /// Why the last sign of life was not taken.
     trouble: watch::Sender<Option<String>>,
     beat: Notify,
@@ -75,7 +75,7 @@ pub struct Membership<M> {
 }
 
 #[derive(Debug)]
-struct State {
+struct MembershipState {
     node: Node,
     /// The id was shown in a sign of life, whether that was heard or not.
     shown: bool,
@@ -95,7 +95,7 @@ impl<M: Member> Membership<M> {
             members,
             member,
             term: Arc::new(Term::new()),
-            state: Mutex::new(State {
+            state: Mutex::new(MembershipState {
                 node,
                 shown: false,
                 former: Vec::new(),
@@ -109,7 +109,7 @@ impl<M: Member> Membership<M> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MembershipState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

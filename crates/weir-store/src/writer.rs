@@ -72,7 +72,7 @@ pub enum Durable<C> {
         error: StoreError,
     },
     /// Another process has taken over: nothing will ever be durable again from here.
-    Deposed,
+    LeadershipLost,
 }
 
 /// The writing side of a store: a thread, and a queue before it. Callers do not wait for the disk: they must limit the
@@ -80,12 +80,12 @@ pub enum Durable<C> {
 #[derive(Debug)]
 pub struct Writer<C> {
     queue: Mutex<Option<Sender<Item<C>>>>,
-    state: Arc<State>,
+    state: Arc<WriterState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriterState {
     trouble: Mutex<Option<String>>,
     /// Since when the batch at hand is written.
     begun: Mutex<Option<Instant>>,
@@ -109,7 +109,7 @@ impl<C: Change> Writer<C> {
     ) -> std::io::Result<Self> {
         // Not bounded: see the type.
         let (queue, work) = channel();
-        let state = Arc::new(State::default());
+        let state = Arc::new(WriterState::default());
         let shared = state.clone();
         let thread = std::thread::Builder::new()
             .name("weir-store".into())
@@ -198,7 +198,12 @@ impl<C> Drop for Writer<C> {
 /// How a batch is written.
 type Apply<C> = dyn FnMut(&[C]) -> Result<(), StoreError>;
 
-fn run<C: Change>(store: &mut Apply<C>, work: &Receiver<Item<C>>, state: &State, tell: &(impl Fn(Durable<C>) + Send)) {
+fn run<C: Change>(
+    store: &mut Apply<C>,
+    work: &Receiver<Item<C>>,
+    state: &WriterState,
+    tell: &(impl Fn(Durable<C>) + Send),
+) {
     while let Ok(first) = work.recv() {
         let mut rows = weight(&first.changes);
         let mut batch = vec![first];
@@ -218,7 +223,7 @@ fn run<C: Change>(store: &mut Apply<C>, work: &Receiver<Item<C>>, state: &State,
         *lock(&state.begun) = None;
         match written {
             Ok(()) => drop(last.map(|last| tell(Durable::UpTo(last)))),
-            Err(StoreError::Deposed) => return tell(Durable::Deposed),
+            Err(StoreError::LeadershipLost) => return tell(Durable::LeadershipLost),
             // The writer closes; nothing is said.
             Err(_) => {}
         }
@@ -232,7 +237,7 @@ fn weight<C: Change>(changes: &[C]) -> usize {
 /// The state of the thread.
 struct Thread<'a, C, T> {
     store: &'a mut Apply<C>,
-    state: &'a State,
+    state: &'a WriterState,
     tell: &'a T,
 }
 
@@ -349,7 +354,7 @@ impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
                     show(None);
                     return Err(error);
                 }
-                Err(error @ StoreError::Deposed) => {
+                Err(error @ StoreError::LeadershipLost) => {
                     tracing::error!("{error}");
                     show(Some(error.to_string()));
                     return Err(error);

@@ -57,7 +57,7 @@ async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &Cancellatio
         };
         match renewed {
             Ok(()) => {}
-            Err(StoreError::Deposed) => return true,
+            Err(StoreError::LeadershipLost) => return true,
             Err(error) => tracing::warn!(
                 error = weir_auth::error_chain(&error),
                 "could not say that this scheduler lives"

@@ -46,7 +46,7 @@ pub struct Step {
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct LimitHistory {
     steps: VecDeque<Step>,
     last: HashMap<Link, u32>,
     emas: HashMap<Link, f64>,
@@ -55,11 +55,11 @@ struct Book {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Evolution {
-    book: Mutex<Book>,
+    book: Mutex<LimitHistory>,
 }
 
 impl Evolution {
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, LimitHistory> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

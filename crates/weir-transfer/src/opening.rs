@@ -59,11 +59,11 @@ pub(crate) fn node(config: &TransferConfig, url: &str) -> Node {
 }
 
 /// A store, and the same store as shared with other nodes.
-type Opened = (Arc<dyn Store>, Option<Arc<PostgresStore>>);
+type OpenedStore = (Arc<dyn Store>, Option<Arc<PostgresStore>>);
 
-pub(crate) async fn open(config: &TransferConfig) -> Result<Opened, StoreError> {
+pub(crate) async fn open(config: &TransferConfig) -> Result<OpenedStore, StoreError> {
     let config = config.clone();
-    let opened = tokio::task::spawn_blocking(move || -> Result<Opened, StoreError> {
+    let opened = tokio::task::spawn_blocking(move || -> Result<OpenedStore, StoreError> {
         if let Some(postgres) = &config.postgres {
             let trust = match postgres.authorities.as_slice() {
                 [] => config.trust.roots(),

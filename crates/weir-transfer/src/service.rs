@@ -20,7 +20,7 @@ use crate::{
     driver::{Beginning, Driver, OtherNodes},
     events::Events,
     evolution::Evolution,
-    nodes::{Fleet, Membership, Scheduling, Seat},
+    nodes::{Membership, RemoteNodes, SchedulerHandle, Scheduling},
     opening::{core_config, executor_settings, for_users},
     outbound::Outbound,
     settings::{Plan, Settings, difference},
@@ -36,7 +36,7 @@ pub struct Service {
     /// Where jobs live.
     pub store: Arc<dyn Store>,
     /// The scheduler, if it is at this node.
-    pub driver: Seat,
+    pub driver: SchedulerHandle,
     /// With a database that other nodes may use.
     pub membership: Option<Arc<Membership>>,
     /// Of storages, for users.
@@ -130,9 +130,9 @@ impl Service {
             })
             .await?;
         let executor = self.executor(&self.events, last_life_ended);
-        let fleet = self.membership.clone().map(|membership| {
+        let remote_nodes = self.membership.clone().map(|membership| {
             let slots = membership.node().slots;
-            Fleet::new(membership, epoch, executor.clone(), slots)
+            RemoteNodes::new(membership, epoch, executor.clone(), slots)
         });
         let told = difference(&Plan::new(), &self.settings.plan());
         let driver = Driver::start(
@@ -141,19 +141,19 @@ impl Service {
             (executor, self.events.clone()),
             &told,
             Some(weir_sched::Command::Begin),
-            fleet
+            remote_nodes
                 .as_ref()
-                .map(|(fleet, _)| Arc::new(fleet.clone()) as Arc<dyn OtherNodes>),
+                .map(|(remote_nodes, _)| Arc::new(remote_nodes.clone()) as Arc<dyn OtherNodes>),
         )?;
         driver.limit(&self.config.limits).await;
-        if let Some((fleet, errands)) = fleet {
+        if let Some((remote_nodes, errands)) = remote_nodes {
             let answering = self.clone();
             let scheduling = Scheduling {
                 driver: driver.clone(),
                 events: self.events.clone(),
                 answer: Box::new(move |asked| answering.answer(asked)),
             };
-            tokio::spawn(fleet.run(scheduling, errands));
+            tokio::spawn(remote_nodes.run(scheduling, errands));
         }
         tracing::info!(epoch, "this node schedules");
         self.driver.take(driver);

@@ -15,7 +15,7 @@ use crate::{
     election,
     events::Events,
     evolution::Evolution,
-    nodes::{Entry, Membership, RemoteExecutor, Seat},
+    nodes::{Membership, RemoteExecutor, SchedulerHandle, SubmissionEntry},
     opening::{StartError, events, for_users, host_of, node, open, rules},
     outbound::Outbound,
     service::{AnswerNode, FileIds, ReadPlaces, Service},
@@ -35,7 +35,7 @@ pub struct Opened {
 /// A running service. Dropping it stops its work; [`Running::shutdown`] also waits for the store.
 pub struct Running {
     service: Arc<Service>,
-    entry: Option<Arc<Entry>>,
+    entry: Option<Arc<SubmissionEntry>>,
     tasks: Tasks,
 }
 
@@ -75,13 +75,13 @@ impl Opened {
             Some(membership) => {
                 // Its time begins before anything does.
                 membership.pulse().await?;
-                Some(Entry::new(membership.clone())?)
+                Some(SubmissionEntry::new(membership.clone())?)
             }
             None => None,
         };
         let service = Arc::new(Service {
             store,
-            driver: Seat::new(entry.clone()),
+            driver: SchedulerHandle::new(entry.clone()),
             membership,
             namespace: Namespace::new(for_users(&outbound.client, &config)),
             events,
@@ -126,14 +126,14 @@ impl Running {
         begin(&self.service, self.entry.clone(), &self.tasks).await?;
         let (service, tasks) = (&self.service, &self.tasks);
         crate::upkeep::start(service, tasks);
-        let seat = service.driver.clone();
+        let handle = service.driver.clone();
         tasks.spawn(crate::upkeep::keep_house(
             service.store.clone(),
             service.config.history.clone(),
-            move || seat.is_taken(),
+            move || handle.is_taken(),
         ));
-        let seat = service.driver.clone();
-        tasks.spawn(service.refresher.clone().sweep(move || seat.is_taken()));
+        let handle = service.driver.clone();
+        tasks.spawn(service.refresher.clone().sweep(move || handle.is_taken()));
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Running {
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Begins to work: as the only node, or as one of several.
-async fn begin(service: &Arc<Service>, entry: Option<Arc<Entry>>, tasks: &Tasks) -> Result<(), StoreError> {
+async fn begin(service: &Arc<Service>, entry: Option<Arc<SubmissionEntry>>, tasks: &Tasks) -> Result<(), StoreError> {
     let (Some(membership), Some(entry)) = (&service.membership, entry) else {
         let epoch = service.read(Store::next_epoch).await?;
         service.lead(epoch).await?;

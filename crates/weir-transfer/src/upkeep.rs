@@ -55,7 +55,7 @@ pub(crate) async fn keep_house(store: Arc<dyn Store>, config: HistoryConfig, is_
         let begin = Instant::now();
         let (store, config, forgets) = (store.clone(), config.clone(), forgets_at <= begin);
         let step = tokio::task::spawn_blocking(move || step(store.as_ref(), &config, forgets, time::now())).await;
-        let step = step.unwrap_or(Step {
+        let step = step.unwrap_or(StepResult {
             more: false,
             forgot: false,
         });
@@ -71,7 +71,7 @@ pub(crate) async fn keep_house(store: Arc<dyn Store>, config: HistoryConfig, is_
 }
 
 /// The result of one step.
-struct Step {
+struct StepResult {
     /// More is due.
     more: bool,
     /// Nothing went wrong with forgetting.
@@ -79,7 +79,7 @@ struct Step {
 }
 
 /// One fails without the other.
-fn step(store: &dyn Store, config: &HistoryConfig, forgets: bool, now: Millis) -> Step {
+fn step(store: &dyn Store, config: &HistoryConfig, forgets: bool, now: Millis) -> StepResult {
     let ago = |age: Duration| now.saturating_sub(Millis::try_from(age.as_millis()).unwrap_or(Millis::MAX));
     let archived = store.archive(ago(config.archive_after), STEP);
     let forgotten = match config.keep {
@@ -98,7 +98,7 @@ fn step(store: &dyn Store, config: &HistoryConfig, forgets: bool, now: Millis) -
         }
     }
     let is_full = |outcome: &Result<usize, StoreError>| matches!(outcome, Ok(n) if *n >= STEP);
-    Step {
+    StepResult {
         more: is_full(&archived) || is_full(&forgotten),
         forgot: forgotten.is_ok(),
     }

@@ -9,7 +9,7 @@ use weir_sched::{Names, Scheduler};
 use weir_service::time;
 use weir_world::TransferId;
 
-use crate::nodes::Seat;
+use crate::nodes::SchedulerHandle;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -20,30 +20,30 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The outcome of the last looks.
 #[derive(Debug, Default)]
-pub struct Watchdog(Mutex<Sight>);
+pub struct Watchdog(Mutex<Observation>);
 
 /// The transfer that was due at every look since a time, or the scheduler that has not answered since then.
 #[derive(Debug, Default)]
-struct Sight {
-    due: Option<Due>,
+struct Observation {
+    due: Option<DueTransfer>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Due {
+struct DueTransfer {
     /// None if the scheduler does not answer.
     transfer: Option<TransferId>,
     since: Instant,
     told: String,
 }
 
-impl Sight {
+impl Observation {
     /// Notes the outcome of a look at `now`: the work that was due, if any, in words.
     fn see(&mut self, now: Instant, found: Option<(Option<TransferId>, String)>) {
         let former = self.due.take();
         self.due = found.map(|(transfer, told)| {
             let same = former.filter(|former| former.transfer == transfer);
             let since = same.map_or(now, |former| former.since);
-            Due { transfer, since, told }
+            DueTransfer { transfer, since, told }
         });
     }
 
@@ -56,7 +56,7 @@ impl Sight {
 }
 
 impl Watchdog {
-    fn lock(&self) -> MutexGuard<'_, Sight> {
+    fn lock(&self) -> MutexGuard<'_, Observation> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +68,7 @@ impl Watchdog {
 
 impl Watchdog {
     /// Looks every [`INTERVAL`]; never ends.
-    pub async fn watch(self: Arc<Self>, scheduler: Seat) {
+    pub async fn watch(self: Arc<Self>, scheduler: SchedulerHandle) {
         loop {
             tokio::time::sleep(INTERVAL).await;
             let look = scheduler.look(|core: &Scheduler, names: &Names, _: &_| stalled(core, names));
@@ -110,7 +110,7 @@ mod tests {
         // Different transfers that are due for a moment differ from one that never moves.
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut sight = Sight::default();
+        let mut sight = Observation::default();
         sight.see(at(0), Some(found(1)));
         sight.see(at(29), Some(found(1)));
         assert_eq!(sight.trouble(at(29)), None);
@@ -126,7 +126,7 @@ mod tests {
     fn a_scheduler_that_does_not_answer_is_trouble() {
         let begin = Instant::now();
         let silent = || Some((None, "the scheduler does not answer".into()));
-        let mut sight = Sight::default();
+        let mut sight = Observation::default();
         sight.see(begin, silent());
         sight.see(begin + PATIENCE, silent());
         let trouble = sight.trouble(begin + PATIENCE);

@@ -28,21 +28,21 @@ use crate::output::Output;
 use crate::signals::{Hangups, Signals};
 
 #[derive(serde::Serialize)]
-struct Ready<'a> {
+struct ServiceReady<'a> {
     service: &'a str,
     url: &'a str,
     pid: u32,
 }
 
 #[derive(serde::Serialize)]
-struct Checked<'a> {
+struct ServiceChecked<'a> {
     service: &'a str,
     failures: usize,
     checks: Vec<Check>,
 }
 
 #[derive(serde::Serialize)]
-struct Stopped<'a> {
+struct ServiceStopped<'a> {
     service: &'a str,
     signal: &'static str,
 }
@@ -251,7 +251,7 @@ fn look_at<S: Serving>(service: &str, file: &Path, config: &S::Config, output: &
         0 => format!("{total} checks, none failed"),
         _ => format!("{total} checks, {failures} failed"),
     });
-    output.done(&Checked {
+    output.done(&ServiceChecked {
         service,
         failures,
         checks,
@@ -290,7 +290,7 @@ fn runtime() -> Result<Runtime, Failure> {
 fn ready(service: &str, url: &str, output: &Output) {
     notify::ready(url);
     let pid = std::process::id();
-    output.event("ready", &Ready { service, url, pid });
+    output.event("ready", &ServiceReady { service, url, pid });
     output.line(format!("{service} is ready at {url}"));
 }
 
@@ -323,7 +323,7 @@ async fn stop(
         return Exit::Interrupted;
     }
     output.line(format!("{service} has stopped"));
-    output.done(&Stopped { service, signal });
+    output.done(&ServiceStopped { service, signal });
     Exit::Done
 }
 

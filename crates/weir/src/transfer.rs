@@ -13,7 +13,7 @@ mod why;
 
 use anyhow::Context;
 
-pub(crate) use door::Door;
+pub(crate) use door::TransferClient;
 
 use crate::cli::TransferCommand;
 use crate::failure::{Exit, Failure};

@@ -41,13 +41,13 @@ pub(crate) struct Authorities {
 
 /// A chain that leads to an authority, in DER: leaf first, the authority last.
 #[derive(Debug)]
-pub(crate) struct Verified {
+pub(crate) struct VerifiedChain {
     pub(crate) chain: Vec<Vec<u8>>,
     /// The least of the chain.
     pub(crate) not_after: SystemTime,
 }
 
-impl Verified {
+impl VerifiedChain {
     /// The certificates, parsed.
     pub(crate) fn parsed(&self) -> Result<Vec<X509Certificate<'_>>, X509Error> {
         parse(self.chain.iter().map(Vec::as_slice))
@@ -90,7 +90,7 @@ impl Authorities {
     }
 
     /// Verifies a client's chain; its own certificate first, the others in any order.
-    pub(crate) fn verify_client(&self, chain: &[&[u8]], now: SystemTime) -> Result<Verified, X509Error> {
+    pub(crate) fn verify_client(&self, chain: &[&[u8]], now: SystemTime) -> Result<VerifiedChain, X509Error> {
         if chain.len() > CHAIN_MAX {
             return Err(X509Error::TooLong {
                 count: chain.len(),
@@ -111,11 +111,11 @@ impl Authorities {
     }
 
     /// Verifies the chain of a server that signs attribute certificates.
-    pub(crate) fn verify_server(&self, chain: &[&[u8]], now: SystemTime) -> Result<Verified, X509Error> {
+    pub(crate) fn verify_server(&self, chain: &[&[u8]], now: SystemTime) -> Result<VerifiedChain, X509Error> {
         self.verify(&self.servers, chain, now)
     }
 
-    fn verify(&self, store: &X509StoreRef, chain: &[&[u8]], now: SystemTime) -> Result<Verified, X509Error> {
+    fn verify(&self, store: &X509StoreRef, chain: &[&[u8]], now: SystemTime) -> Result<VerifiedChain, X509Error> {
         let chain = build(store, chain)?;
         let seconds = unix(now);
         let parsed = parse(chain.iter().map(Vec::as_slice))?;
@@ -142,7 +142,7 @@ impl Authorities {
         }
         let ends = parsed.iter().map(|one| one.validity().not_after.timestamp());
         let not_after = UNIX_EPOCH + Duration::from_secs(ends.min().unwrap_or(0).max(0).unsigned_abs());
-        Ok(Verified { chain, not_after })
+        Ok(VerifiedChain { chain, not_after })
     }
 }
 

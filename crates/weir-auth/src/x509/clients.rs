@@ -68,14 +68,14 @@ pub struct ClientCertificates(Arc<Inner>);
 
 struct Inner {
     config: ClientCertificatesConfig,
-    reading: RwLock<Arc<Reading>>,
+    reading: RwLock<Arc<ClientTrust>>,
     looked: Mutex<Instant>,
     is_looking: AtomicBool,
     known: Mutex<HashMap<[u8; 32], Known>>,
 }
 
 /// The content of the directories.
-struct Reading {
+struct ClientTrust {
     files: Files,
     authorities: Authorities,
     servers: Servers,
@@ -90,12 +90,12 @@ struct Files {
 /// A chain that was verified a moment ago.
 struct Known {
     identity: Arc<Identity>,
-    by: Arc<Reading>,
+    by: Arc<ClientTrust>,
     at: SystemTime,
 }
 
 impl Known {
-    fn is_good(&self, reading: &Arc<Reading>, now: SystemTime) -> bool {
+    fn is_good(&self, reading: &Arc<ClientTrust>, now: SystemTime) -> bool {
         let age = now.duration_since(self.at);
         Arc::ptr_eq(&self.by, reading) && age.is_ok_and(|age| age < TAKEN_FOR) && now <= self.identity.not_after
     }
@@ -116,11 +116,11 @@ impl ClientCertificates {
     /// [`X509Error::Trust`] if one cannot be read, or there is no authority in the first.
     pub fn open(config: ClientCertificatesConfig, now: SystemTime) -> Result<Self, X509Error> {
         let files = Files::list(&config)?;
-        let reading = Reading::load(&config, files, now)?;
+        let reading = ClientTrust::load(&config, files, now)?;
         Ok(Self::new(config, reading))
     }
 
-    fn new(config: ClientCertificatesConfig, reading: Reading) -> Self {
+    fn new(config: ClientCertificatesConfig, reading: ClientTrust) -> Self {
         Self(Arc::new(Inner {
             config,
             reading: RwLock::new(Arc::new(reading)),
@@ -137,7 +137,7 @@ impl ClientCertificates {
             authorities: Vec::new(),
             vomsdir: Vec::new(),
         };
-        let reading = Reading {
+        let reading = ClientTrust {
             files,
             authorities,
             servers,
@@ -194,7 +194,7 @@ impl ClientCertificates {
         if files == self.reading().files {
             return Ok(false);
         }
-        let reading = Arc::new(Reading::load(&self.0.config, files, now)?);
+        let reading = Arc::new(ClientTrust::load(&self.0.config, files, now)?);
         *self.0.reading.write().unwrap_or_else(PoisonError::into_inner) = reading;
         self.known().clear();
         Ok(true)
@@ -236,7 +236,7 @@ impl ClientCertificates {
             .unwrap_or_default())
     }
 
-    fn reading(&self) -> Arc<Reading> {
+    fn reading(&self) -> Arc<ClientTrust> {
         self.0.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -298,7 +298,7 @@ impl Files {
     }
 }
 
-impl Reading {
+impl ClientTrust {
     fn load(config: &ClientCertificatesConfig, files: Files, now: SystemTime) -> Result<Self, X509Error> {
         let authorities = Authorities::load(&files.authorities, config.revocation, now)?;
         if authorities.is_empty() {

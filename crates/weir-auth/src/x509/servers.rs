@@ -21,12 +21,12 @@ use super::revocation::Revocations;
 /// out of date; servers of an authority without one are trusted, as the client finds them.
 pub struct ServerRevocations {
     directories: Vec<PathBuf>,
-    reading: RwLock<Reading>,
+    reading: RwLock<ServerTrust>,
 }
 
 /// The content of the directories, and the files that it came from.
 #[derive(Default, Clone)]
-struct Reading {
+struct ServerTrust {
     files: Vec<Entry>,
     lists: Arc<Revocations>,
 }
@@ -85,10 +85,10 @@ impl ServerRevocations {
 
     fn read(&self, files: Vec<Entry>, now: SystemTime) {
         let lists = Arc::new(revocations_in(&files, &authorities_in(&files, now), now));
-        *self.reading.write().unwrap_or_else(PoisonError::into_inner) = Reading { files, lists };
+        *self.reading.write().unwrap_or_else(PoisonError::into_inner) = ServerTrust { files, lists };
     }
 
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> ServerTrust {
         self.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

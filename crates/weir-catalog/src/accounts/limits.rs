@@ -33,7 +33,7 @@ pub fn of(session: &mut dyn Session, account: &AccountName) -> Result<BTreeMap<R
 
 /// Bytes and files that the rules of an account hold at an RSE. A file that several rules hold counts once for each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct AccountUsage {
     /// Bytes.
     pub bytes: u64,
     /// Files.
@@ -41,14 +41,14 @@ pub struct Usage {
 }
 
 /// The usage of an account, by RSE.
-pub fn usage(session: &mut dyn Session, account: &AccountName) -> Result<BTreeMap<RseId, Usage>, StoreError> {
+pub fn usage(session: &mut dyn Session, account: &AccountName) -> Result<BTreeMap<RseId, AccountUsage>, StoreError> {
     let text = "SELECT rse_id, CAST(sum(bytes) AS BIGINT), CAST(sum(files) AS BIGINT) FROM (
         SELECT rse_id, bytes, files FROM account_usage WHERE account = $1
         UNION ALL SELECT rse_id, bytes, files FROM usage_changes WHERE account = $1) AS u GROUP BY rse_id";
     let rows = session.query(text, &values![account.as_str()])?;
     let usage = |row: &weir_database::Row| {
         let (bytes, files) = (row.size(1)?, row.size(2)?);
-        Ok((rse_id(row, 0)?, Usage { bytes, files }))
+        Ok((rse_id(row, 0)?, AccountUsage { bytes, files }))
     };
     rows.iter().map(usage).collect()
 }

@@ -106,7 +106,7 @@ pub fn existing(session: &mut dyn Session, name: &AccountName) -> Result<Account
 
 /// Selects accounts for a listing.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct AccountFilter {
     /// Accounts of this type.
     pub kind: Option<AccountType>,
     /// Accounts that this identity may use.
@@ -114,7 +114,7 @@ pub struct Filter {
 }
 
 /// Accounts that are not deleted, by name.
-pub fn list(session: &mut dyn Session, filter: &Filter) -> Result<Vec<Account>, StoreError> {
+pub fn list(session: &mut dyn Session, filter: &AccountFilter) -> Result<Vec<Account>, StoreError> {
     let text = format!(
         "SELECT {COLUMNS} FROM accounts WHERE status <> 'D' AND ($1 = '' OR type = $1)
          AND ($2 = '' OR account IN (SELECT i.account FROM account_identities i WHERE i.identity = $2)) ORDER BY account"
@@ -126,7 +126,7 @@ pub fn list(session: &mut dyn Session, filter: &Filter) -> Result<Vec<Account>, 
 
 /// A change of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum AccountChange {
     /// Whether it may be used.
     Status(AccountStatus),
     /// Where its owner is written to.
@@ -139,18 +139,23 @@ pub enum Change {
 ///
 /// # Errors
 /// [`Class::AccountNotFound`].
-pub fn change(session: &mut dyn Session, name: &AccountName, change: &Change, now: Millis) -> Result<(), StoreError> {
+pub fn change(
+    session: &mut dyn Session,
+    name: &AccountName,
+    change: &AccountChange,
+    now: Millis,
+) -> Result<(), StoreError> {
     existing(session, name)?;
     match change {
-        Change::Email(email) => {
+        AccountChange::Email(email) => {
             let text = "UPDATE accounts SET email = $2, updated = $3 WHERE account = $1";
             session.execute(text, &values![name.as_str(), email.as_str(), now])?;
         }
-        Change::Kind(kind) => {
+        AccountChange::Kind(kind) => {
             let text = "UPDATE accounts SET type = $2, updated = $3 WHERE account = $1";
             session.execute(text, &values![name.as_str(), kind.letter(), now])?;
         }
-        Change::Status(status) => {
+        AccountChange::Status(status) => {
             let text = "UPDATE accounts SET status = $2, updated = $3, suspended = $4, deleted = $5 WHERE account = $1";
             let at = |wanted| (*status == wanted).then_some(now);
             let (suspended, deleted) = (at(AccountStatus::Suspended), at(AccountStatus::Deleted));

@@ -38,8 +38,14 @@ async fn accounts_come_and_go(database: Database) {
     with_accounts(&database, &["bob", "alice"]).await;
     let again = |session: &mut dyn Session| add(session, &name("bob"), AccountType::Group, None, NOW);
     assert_eq!(attempt(&database, again).await, Some(Class::Duplicate));
-    let delete =
-        |session: &mut dyn Session| change(session, &name("bob"), &Change::Status(AccountStatus::Deleted), NOW + 1);
+    let delete = |session: &mut dyn Session| {
+        change(
+            session,
+            &name("bob"),
+            &AccountChange::Status(AccountStatus::Deleted),
+            NOW + 1,
+        )
+    };
     assert_eq!(attempt(&database, delete).await, None);
     assert_eq!(attempt(&database, delete).await, Some(Class::AccountNotFound));
     assert_eq!(
@@ -51,14 +57,19 @@ async fn accounts_come_and_go(database: Database) {
         change(
             session,
             &name("alice"),
-            &Change::Status(AccountStatus::Suspended),
+            &AccountChange::Status(AccountStatus::Suspended),
             NOW + 2,
         )?;
-        change(session, &name("alice"), &Change::Email("c@d".into()), NOW + 3)?;
-        change(session, &name("alice"), &Change::Kind(AccountType::Service), NOW + 4)
+        change(session, &name("alice"), &AccountChange::Email("c@d".into()), NOW + 3)?;
+        change(
+            session,
+            &name("alice"),
+            &AccountChange::Kind(AccountType::Service),
+            NOW + 4,
+        )
     };
     assert_eq!(attempt(&database, suspend).await, None);
-    let read = |session: &mut dyn Session| Ok((list(session, &Filter::default())?, get(session, &name("bob"))?));
+    let read = |session: &mut dyn Session| Ok((list(session, &AccountFilter::default())?, get(session, &name("bob"))?));
     let (listed, bob) = database.read(read).await.unwrap();
     let alice = Account {
         name: name("alice"),
@@ -73,7 +84,7 @@ async fn accounts_come_and_go(database: Database) {
     };
     assert_eq!(listed, [alice]);
     assert_eq!((bob.status, bob.deleted), (AccountStatus::Deleted, Some(NOW + 1)));
-    let users = Filter {
+    let users = AccountFilter {
         kind: Some(AccountType::User),
         identity: None,
     };
@@ -125,7 +136,12 @@ async fn identities_share_accounts(database: Database) {
         identities::add(session, &user, &name("gone"), false, None, NOW)?;
         let certificate = identity("CN=Ali", IdentityType::X509);
         identities::add(session, &certificate, &name("alice"), false, None, NOW)?;
-        change(session, &name("gone"), &Change::Status(AccountStatus::Suspended), NOW)
+        change(
+            session,
+            &name("gone"),
+            &AccountChange::Status(AccountStatus::Suspended),
+            NOW,
+        )
     };
     assert_eq!(attempt(&database, add).await, None);
     let again = |session: &mut dyn Session| {
@@ -193,8 +209,14 @@ async fn sessions_end(database: Database) {
     assert_eq!(bearer(&alice, NOW + sessions::LIFETIME - 1).await, Some(name("alice")));
     assert_eq!(bearer(&alice, NOW + sessions::LIFETIME).await, None);
     assert_eq!(bearer(&Secret::new("guessed"), NOW).await, None);
-    let suspend =
-        |session: &mut dyn Session| change(session, &name("bob"), &Change::Status(AccountStatus::Suspended), NOW);
+    let suspend = |session: &mut dyn Session| {
+        change(
+            session,
+            &name("bob"),
+            &AccountChange::Status(AccountStatus::Suspended),
+            NOW,
+        )
+    };
     assert_eq!(attempt(&database, suspend).await, None);
     assert_eq!(bearer(&bob, NOW).await, None);
     // The token itself is nowhere.

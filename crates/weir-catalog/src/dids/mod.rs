@@ -80,7 +80,7 @@ fn known(row: &Row) -> Result<Known, StoreError> {
 
 /// A collection, or a file, that is to be added.
 #[derive(Debug, Clone)]
-pub struct New {
+pub struct NewDid {
     /// Its scope and name.
     pub did: Did,
     /// File, dataset or container.
@@ -105,7 +105,7 @@ pub struct New {
 ///
 /// # Errors
 /// [`Class::ScopeNotFound`], [`Class::DidAlreadyExists`]: also of a name that was given and deleted.
-pub fn add(session: &mut dyn Session, all: &[New], now: Millis) -> Result<(), StoreError> {
+pub fn add(session: &mut dyn Session, all: &[NewDid], now: Millis) -> Result<(), StoreError> {
     let mut scopes_seen = std::collections::BTreeSet::new();
     for new in all {
         if scopes_seen.insert(&new.did.scope) {
@@ -114,7 +114,7 @@ pub fn add(session: &mut dyn Session, all: &[New], now: Millis) -> Result<(), St
     }
     let text = "INSERT INTO dids (scope, name, type, account, bytes, adler32, md5, is_open, monotonic, meta, created, updated, expires)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12) ON CONFLICT (scope, name) DO NOTHING";
-    let row = |new: &New| {
+    let row = |new: &NewDid| {
         let (scope, name) = (new.did.scope.as_str(), new.did.name.as_str());
         let (adler32, md5) = (new.adler32.as_deref(), new.md5.as_deref());
         let is_open = new.kind != DidType::File;
@@ -143,7 +143,7 @@ pub fn add(session: &mut dyn Session, all: &[New], now: Millis) -> Result<(), St
 }
 
 /// The first of new DIDs that exists already, for people.
-fn first_known(session: &mut dyn Session, all: &[New], now: Millis) -> Result<Refusal, StoreError> {
+fn first_known(session: &mut dyn Session, all: &[NewDid], now: Millis) -> Result<Refusal, StoreError> {
     let mut seen = std::collections::BTreeSet::new();
     for new in all {
         let text = "SELECT created < $3 OR deleted IS NOT NULL FROM dids WHERE scope = $1 AND name = $2";

@@ -23,8 +23,8 @@ fn did(text: &str) -> Did {
     text.parse().unwrap()
 }
 
-fn new(text: &str, kind: DidType) -> New {
-    New {
+fn new(text: &str, kind: DidType) -> NewDid {
+    NewDid {
         did: did(text),
         kind,
         account: "alice".parse().unwrap(),
@@ -38,7 +38,7 @@ fn new(text: &str, kind: DidType) -> New {
 }
 
 /// Files begin with `f`, datasets with `d`, all others are containers.
-fn news(names: &[&str]) -> Vec<New> {
+fn news(names: &[&str]) -> Vec<NewDid> {
     let kind = |name: &str| match name.as_bytes()[0] {
         b'f' => DidType::File,
         b'd' => DidType::Dataset,

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     accounts::{
-        self, Account, Change, Filter,
+        self, Account, AccountChange, AccountFilter,
         identities::{self, Identity, PasswordHash},
         limits, scopes,
     },
@@ -74,7 +74,7 @@ pub(crate) async fn whoami(caller: Caller) -> Answer {
 
 /// `GET /accounts/`.
 pub(crate) async fn list(door: State, _: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
-    let filter = Filter {
+    let filter = AccountFilter {
         kind: query.get("account_type").map(|text| kind(text)).transpose()?,
         identity: query.get("identity").cloned(),
     };
@@ -101,14 +101,14 @@ pub(crate) async fn change(door: State, caller: Caller, Path(account): Path<Stri
     let (account, now) = (name(&account)?, time::now());
     let mut changes = Vec::new();
     if let Some(email) = body.text("email")? {
-        changes.push(Change::Email(email.to_owned()));
+        changes.push(AccountChange::Email(email.to_owned()));
     }
     if let Some(text) = body.text("account_type")? {
-        changes.push(Change::Kind(kind(text)?));
+        changes.push(AccountChange::Kind(kind(text)?));
     }
     if let Some(text) = body.text("status")? {
         let status = text.parse::<AccountStatus>();
-        changes.push(Change::Status(
+        changes.push(AccountChange::Status(
             status.map_err(|error| Failure::value(error.to_string()))?,
         ));
     }
@@ -117,11 +117,11 @@ pub(crate) async fn change(door: State, caller: Caller, Path(account): Path<Stri
 
 /// `DELETE /accounts/{account}`.
 pub(crate) async fn delete(door: State, caller: Caller, Path(account): Path<String>) -> Answer {
-    let deleted = Change::Status(AccountStatus::Deleted);
+    let deleted = AccountChange::Status(AccountStatus::Deleted);
     changing(&door, caller, name(&account)?, vec![deleted], time::now()).await
 }
 
-async fn changing(door: &State, caller: Caller, account: AccountName, changes: Vec<Change>, now: i64) -> Answer {
+async fn changing(door: &State, caller: Caller, account: AccountName, changes: Vec<AccountChange>, now: i64) -> Answer {
     let write = move |session: &mut dyn Session| {
         caller.may(session, Operation::ChangeAccounts, None)?;
         let mut changes = changes.iter();

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     dids, replicas,
-    requests::listing::{self, Shown},
+    requests::listing::{self, ListedRequest},
     rses,
     rules::{self, Lock, Rule},
 };
@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: usize = 100;
 /// A lock that is stuck, with all that was tried.
 struct Stuck {
     lock: Lock,
-    attempts: Vec<Shown>,
+    attempts: Vec<ListedRequest>,
     /// RSEs that have the file, and whether they may be read.
     sources: Vec<(String, bool)>,
 }
@@ -106,7 +106,7 @@ pub(crate) async fn why(door: State, _: Caller, Path(id): Path<String>) -> Answe
             .map(|one| one.rse.name.as_str())
     };
     let now = time::now();
-    let row = |one: &Shown| {
+    let row = |one: &ListedRequest| {
         json!({
             "id": door.tasks.tag.uid(one.request, one.number), "scope": one.did.scope, "name": one.did.name, "rse": name(one.destination),
             "source": one.source.and_then(name), "state": one.state, "attempt": one.number, "reason": one.reason,

@@ -18,7 +18,7 @@ use crate::{
     permissions::Operation,
     pfn,
     refusal::{Class, Refusal},
-    replicas::{self, New},
+    replicas::{self, NewReplica},
     rses::{self, Rse, protocols, protocols::Protocol},
 };
 
@@ -53,7 +53,7 @@ pub(super) fn may_change(
 /// A file that a client says is at an RSE, with the PFN that it gives.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
-    new: New,
+    new: NewReplica,
     pfn: Option<String>,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn register(
     };
     let placed = files.iter().map(|file| {
         let path = path(file, &rse, &protocols)?;
-        Ok(New {
+        Ok(NewReplica {
             path,
             ..file.new.clone()
         })
@@ -122,7 +122,7 @@ fn path(file: &Told, rse: &Rse, protocols: &[Protocol]) -> Result<Option<String>
 pub(super) fn new_replica(body: &Object) -> Result<Told, Failure> {
     let bytes = body.number("bytes")?.ok_or_else(|| super::body::missing("bytes"))?;
     let negative = |_| Failure::value(format!("a file has {bytes} bytes"));
-    let new = New {
+    let new = NewReplica {
         did: did_of(body)?,
         bytes: u64::try_from(bytes).map_err(negative)?,
         adler32: body.text("adler32")?.map(str::to_lowercase),

@@ -18,14 +18,14 @@ use super::{
     listing::listed,
 };
 use crate::{
-    dids::{self, Known, New, content},
+    dids::{self, Known, NewDid, content},
     permissions::Operation,
     refusal::{Class, Refusal},
-    rules::Wish,
+    rules::RuleTerms,
 };
 
 /// A new collection from a body.
-fn new_collection(did: Did, body: &Object, account: &AccountName, now: Millis) -> Result<New, Failure> {
+fn new_collection(did: Did, body: &Object, account: &AccountName, now: Millis) -> Result<NewDid, Failure> {
     let kind = body.needed("type")?.parse::<DidType>();
     let kind = kind.map_err(|error| Failure::value(error.to_string()))?;
     if kind == DidType::File {
@@ -33,7 +33,7 @@ fn new_collection(did: Did, body: &Object, account: &AccountName, now: Millis) -
         return Err(Refusal::new(Class::UnsupportedOperation, message).into());
     }
     let lifetime = body.number("lifetime")?;
-    Ok(New {
+    Ok(NewDid {
         did,
         kind,
         account: account.clone(),
@@ -71,7 +71,7 @@ pub(crate) async fn add_many(door: State, caller: Caller, body: List) -> Answer 
 type Added = (Did, Object, Attached);
 
 /// The rules that a new DID comes with.
-fn rules_of(body: &Object, caller: &Caller, now: Millis) -> Result<Vec<Wish>, Failure> {
+fn rules_of(body: &Object, caller: &Caller, now: Millis) -> Result<Vec<RuleTerms>, Failure> {
     match body.value("rules") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(_) => body

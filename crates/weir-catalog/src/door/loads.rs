@@ -27,7 +27,7 @@ use super::{
 use crate::{
     accounts::scopes,
     dids,
-    loads::{self, Entry, Live, Load, Plan, Settings, Which},
+    loads::{self, Entry, Live, Load, LoadPlan, Settings, Which},
     permissions::Operation,
     places::{millis, timestamp},
     refusal::{Class, Refusal},
@@ -202,7 +202,7 @@ fn asked(body: &Object, own: &AccountName, now: Millis) -> Result<Asked, Failure
 }
 
 /// Within a transaction: looks names up, and checks the caller's permissions.
-fn plan(session: &mut dyn Session, caller: &Caller, asked: &Asked, now: Millis) -> Result<Plan, StoreError> {
+fn plan(session: &mut dyn Session, caller: &Caller, asked: &Asked, now: Millis) -> Result<LoadPlan, StoreError> {
     caller.may(session, Operation::ChangeRules, Some(&asked.account))?;
     let source = rses::get(session, &asked.source)?.id;
     let destination = rses::get(session, &asked.destination)?.id;
@@ -221,7 +221,7 @@ fn plan(session: &mut dyn Session, caller: &Caller, asked: &Asked, now: Millis) 
             Some(known.id)
         }
     };
-    Ok(Plan {
+    Ok(LoadPlan {
         account: asked.account.clone(),
         source,
         destination,
@@ -353,12 +353,12 @@ fn sums(load: &Load, live: Live, due: Bytes) -> Value {
 
 /// Keys of `GET /loads`.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Filter {
+pub(crate) struct LoadFilter {
     account: Option<String>,
 }
 
 /// `GET /loads`: the newest first.
-pub(crate) async fn list(door: State, _: Caller, Query(filter): Query<Filter>) -> Answer {
+pub(crate) async fn list(door: State, _: Caller, Query(filter): Query<LoadFilter>) -> Answer {
     let account = filter.account.map(|text| text.parse::<AccountName>()).transpose();
     let account = account.map_err(|error| Failure::value(error.to_string()))?;
     let now = time::now();

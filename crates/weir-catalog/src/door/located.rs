@@ -40,7 +40,7 @@ const IN_ORDER_ASKED: usize = 20_000;
 
 /// The filters of a listing.
 #[derive(Debug, Clone)]
-struct Wish {
+struct ReplicaQuery {
     schemes: Vec<String>,
     expression: Option<String>,
     all_states: bool,
@@ -69,13 +69,13 @@ impl Domain {
     }
 }
 
-fn wish(body: &Object) -> Result<(Vec<Did>, Wish), Failure> {
+fn wish(body: &Object) -> Result<(Vec<Did>, ReplicaQuery), Failure> {
     let texts = |key: &str| {
         let all = body.value(key).and_then(Value::as_array).into_iter().flatten();
         all.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let dids = body.list("dids")?.iter().map(did_of).collect::<Result<_, _>>()?;
-    let wish = Wish {
+    let wish = ReplicaQuery {
         schemes: texts("schemes"),
         expression: body.text("rse_expression")?.map(str::to_owned),
         all_states: body.flag("all_states")?.unwrap_or_default(),
@@ -153,23 +153,23 @@ impl Form {
 
 /// A listing that goes on.
 #[derive(Debug)]
-struct Listing {
-    wish: Wish,
+struct ReplicaListing {
+    wish: ReplicaQuery,
     form: Form,
-    rses: Rses,
+    rses: RsesById,
     near: Near,
     files: PackedIds,
 }
 
 /// State of a listing's stream: the place of the next page, if there is one, and its size.
-type Rest = (Arc<Door>, Arc<Listing>, Option<Place>, PageSize);
+type RemainingFiles = (Arc<Door>, Arc<ReplicaListing>, Option<Place>, PageSize);
 
 /// `POST /replicas/list`. The files are those of the moment of the question, a page of them is read in one transaction.
 pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, body: Object) -> Answer {
     let ((dids, wish), form) = (wish(&body)?, Form::asked(&headers));
     drop(body);
     let begin = move |session: &mut dyn Session| {
-        let listing = Listing {
+        let listing = ReplicaListing {
             wish: wish.clone(),
             form,
             rses: readable(session, &wish)?,
@@ -183,7 +183,7 @@ pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, bo
     let (first, place, listing) = door.database.read(begin).await?;
     let size = PageSize::first().after(first.len());
     let begin = (Arc::clone(&door.0), Arc::new(listing), Some(place), size);
-    let rest = stream::try_unfold(begin, |(door, listing, place, size): Rest| async move {
+    let rest = stream::try_unfold(begin, |(door, listing, place, size): RemainingFiles| async move {
         let Some(place) = place else { return Ok(None) };
         let (page, place) = listing.files.read(place, size.rows());
         if page.is_empty() {
@@ -201,7 +201,7 @@ pub(crate) async fn list_replicas(door: State, _: Caller, headers: HeaderMap, bo
 }
 
 /// The protocols of the RSEs of a listing.
-type Rses = BTreeMap<RseId, Vec<Protocol>>;
+type RsesById = BTreeMap<RseId, Vec<Protocol>>;
 
 /// The priority with which a protocol is read from a domain; `None`: it is not.
 fn priority(protocol: &Protocol, domain: Domain) -> Option<u32> {
@@ -211,7 +211,7 @@ fn priority(protocol: &Protocol, domain: Domain) -> Option<u32> {
     }
 }
 
-fn readable(session: &mut dyn Session, wish: &Wish) -> Result<Rses, StoreError> {
+fn readable(session: &mut dyn Session, wish: &ReplicaQuery) -> Result<RsesById, StoreError> {
     let all = match &wish.expression {
         Some(expression) => crate::rses::matching(session, expression)?,
         None => list(session)?,
@@ -219,7 +219,7 @@ fn readable(session: &mut dyn Session, wish: &Wish) -> Result<Rses, StoreError> 
     let wanted = all
         .into_iter()
         .filter(|one| wish.ignore_availability || one.rse.traits.can_read);
-    let mut rses = Rses::new();
+    let mut rses = RsesById::new();
     for one in wanted {
         let mut protocols = protocols::of(session, one.rse.id)?;
         protocols.retain(|one| wish.schemes.is_empty() || wish.schemes.contains(&one.endpoint.scheme));
@@ -253,7 +253,7 @@ fn files(session: &mut dyn Session, dids: &[Did]) -> Result<Vec<DidId>, StoreErr
     Ok(files)
 }
 
-impl Listing {
+impl ReplicaListing {
     fn page(&self, session: &mut dyn Session, part: &[DidId]) -> Result<String, StoreError> {
         let files = dids::in_order(session, part)?;
         let ids = files.iter().map(|file| file.id).collect::<Vec<_>>();

@@ -35,7 +35,7 @@ use axum::{
 use tokio::sync::{Notify, Semaphore};
 use weir_auth::Secret;
 
-use crate::{logins::Logins, requests::uid::Tag, transfers::Shown};
+use crate::{logins::Logins, requests::uid::Tag, transfers::ServiceStates};
 use answer::{Failure, json_answer};
 pub(crate) use rses::uid;
 use weir_database::Database;
@@ -67,7 +67,7 @@ pub struct Tasks {
     /// The catalogue's part of the ids of requests.
     pub tag: Tag,
     /// How the transfer services stand.
-    pub services: Shown,
+    pub services: ServiceStates,
 }
 
 type State = axum::extract::State<Arc<Door>>;

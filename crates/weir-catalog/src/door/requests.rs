@@ -24,14 +24,14 @@ use super::{
 use crate::{
     dids,
     refusal::{Class, Refusal},
-    requests::listing::{self, Shown},
+    requests::listing::{self, ListedRequest},
     rses,
 };
 
 /// Names and ids of RSEs.
-type Rses = BTreeMap<RseId, (String, String)>;
+type RseNames = BTreeMap<RseId, (String, String)>;
 
-fn all_rses(session: &mut dyn Session) -> Result<Rses, StoreError> {
+fn all_rses(session: &mut dyn Session) -> Result<RseNames, StoreError> {
     let all = rses::list(session)?.into_iter();
     Ok(all
         .map(|one| (one.rse.id, (one.rse.name.to_string(), one.rse.uid)))
@@ -40,7 +40,7 @@ fn all_rses(session: &mut dyn Session) -> Result<Rses, StoreError> {
 
 impl Door {
     /// A request as clients see it.
-    fn row(&self, shown: &Shown, rses: &Rses) -> Value {
+    fn row(&self, shown: &ListedRequest, rses: &RseNames) -> Value {
         let name = |rse: Option<RseId>| rse.and_then(|rse| rses.get(&rse));
         let (from, to) = (name(shown.source), name(Some(shown.destination)));
         let rule = shown.rule.as_ref();
@@ -117,15 +117,15 @@ pub(crate) async fn list_ended(door: State, _: Caller, Query(query): Query<HashM
 
 /// A listing under way.
 #[derive(Debug)]
-struct Listing {
+struct RequestListing {
     links: (Vec<RseId>, Vec<RseId>),
     states: Vec<RequestState>,
     ended: bool,
-    rses: Rses,
+    rses: RseNames,
 }
 
 /// The page that comes next: after this attempt.
-type Next = (Arc<Door>, Arc<Listing>, (RequestId, u64), PageSize);
+type Next = (Arc<Door>, Arc<RequestListing>, (RequestId, u64), PageSize);
 
 async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> Answer {
     let states = states(query.get("request_states").map_or("", String::as_str))?;
@@ -149,7 +149,7 @@ async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> An
         Ok((of(&sides[0])?, of(&sides[1])?, all_rses(session)?))
     };
     let (sources, destinations, rses) = door.database.read(read).await?;
-    let listing = Arc::new(Listing {
+    let listing = Arc::new(RequestListing {
         links: (sources, destinations),
         states,
         ended,
@@ -162,7 +162,7 @@ async fn listed(door: State, query: &HashMap<String, String>, ended: bool) -> An
         };
         let asked = listing.clone();
         let read = move |session: &mut dyn Session| {
-            let Listing {
+            let RequestListing {
                 links, states, ended, ..
             } = &*asked;
             listing::between(session, (&links.0, &links.1), states, (*ended, after, size.rows()))

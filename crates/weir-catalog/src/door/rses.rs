@@ -24,7 +24,7 @@ use crate::{
     rses::{
         self, Described, Rse, Traits, attributes, distances,
         protocols::{self, Endpoint, Priorities, Protocol},
-        space::{self, Usage},
+        space::{self, SpaceUsage},
     },
 };
 
@@ -414,7 +414,7 @@ pub(crate) async fn usage(
     let wanted = reports
         .iter()
         .filter(|one| source.as_ref().is_none_or(|source| *source == one.source));
-    let row = |one: &Usage| {
+    let row = |one: &SpaceUsage| {
         let total = one.free.map(|free| free + one.used);
         json!({
             "rse": rse, "rse_id": uid, "source": one.source, "used": one.used, "free": one.free, "total": total, "files": one.files,
@@ -431,7 +431,7 @@ pub(crate) async fn set_usage(door: State, caller: Caller, Path(rse): Path<Strin
         let negative = |_| Failure::value(format!("'{key}' is negative"));
         number.map(|number| u64::try_from(number).map_err(negative)).transpose()
     };
-    let usage = Usage {
+    let usage = SpaceUsage {
         source: body.needed("source")?.to_owned(),
         used: size("used")?.ok_or_else(|| missing("used"))?,
         free: size("free")?,

@@ -25,7 +25,7 @@ use crate::{
     permissions::Operation,
     refusal::{Class, Refusal},
     rses,
-    rules::{self, Change, Lock, Rule, Wish, create},
+    rules::{self, Lock, Rule, RuleChange, RuleTerms, create},
 };
 
 /// The activity of rules that name none (Rucio).
@@ -53,14 +53,14 @@ pub(super) fn priority(number: i64) -> Result<u32, Failure> {
     number.ok_or_else(|| Failure::value("a priority is from 1 to 5"))
 }
 
-pub(super) fn wish(body: &Object, caller: &Caller, now: Millis) -> Result<Wish, Failure> {
+pub(super) fn wish(body: &Object, caller: &Caller, now: Millis) -> Result<RuleTerms, Failure> {
     let account = body
         .text("account")?
         .map_or_else(|| Ok(caller.account().clone()), str::parse::<AccountName>);
     let copies = body.number("copies")?.unwrap_or(1);
     let copies = u32::try_from(copies).ok().filter(|copies| (1..=100).contains(copies));
     let owned = |key: &str| Ok::<_, Failure>(body.text(key)?.map(str::to_owned));
-    Ok(Wish {
+    Ok(RuleTerms {
         account: account.map_err(|error| Failure::value(error.to_string()))?,
         expression: body.needed("rse_expression")?.trim().to_owned(),
         copies: copies.ok_or_else(|| Failure::value("a rule has from 1 to 100 copies"))?,
@@ -109,7 +109,7 @@ pub(crate) async fn add(door: State, caller: Caller, body: Object) -> Answer {
 pub(super) fn adding(
     session: &mut dyn Session,
     caller: &Caller,
-    (did, wish): (&Did, &Wish),
+    (did, wish): (&Did, &RuleTerms),
     ignore_availability: bool,
     now: Millis,
 ) -> Result<String, StoreError> {
@@ -117,7 +117,7 @@ pub(super) fn adding(
     if wish.is_locked {
         caller.may(session, Operation::LockRules, Some(&wish.account))?;
     }
-    let new = create::New {
+    let new = create::NewRule {
         uid: uid()?,
         did: dids::get(session, did)?,
         wish: wish.clone(),
@@ -128,9 +128,9 @@ pub(super) fn adding(
 }
 
 /// A rule with its DID.
-type Shown = (Rule, Known);
+type RuleRow = (Rule, Known);
 
-fn shown(session: &mut dyn Session, all: Vec<Rule>) -> Result<Vec<Shown>, StoreError> {
+fn shown(session: &mut dyn Session, all: Vec<Rule>) -> Result<Vec<RuleRow>, StoreError> {
     let mut known = BTreeMap::new();
     let mut shown = Vec::new();
     for rule in all {
@@ -145,7 +145,7 @@ fn shown(session: &mut dyn Session, all: Vec<Rule>) -> Result<Vec<Shown>, StoreE
     Ok(shown)
 }
 
-fn row((rule, known): &Shown) -> Value {
+fn row((rule, known): &RuleRow) -> Value {
     let wish = &rule.wish;
     json!({
         "id": rule.uid, "account": wish.account, "scope": known.did.scope, "name": known.did.name, "did_type": known.kind,
@@ -160,7 +160,7 @@ fn row((rule, known): &Shown) -> Value {
 }
 
 /// In lists Rucio has one key more.
-fn listed(one: &Shown) -> Value {
+fn listed(one: &RuleRow) -> Value {
     let mut row = row(one);
     row["bytes"] = Value::Null;
     row
@@ -275,25 +275,25 @@ pub(crate) async fn locks(door: State, _: Caller, Path(id): Path<String>) -> Ans
 }
 
 /// The options of a change, with Rucio's names.
-fn changes(options: &Object, now: Millis) -> Result<Vec<Change>, Failure> {
+fn changes(options: &Object, now: Millis) -> Result<Vec<RuleChange>, Failure> {
     let mut changes = Vec::new();
     for key in options.keys() {
         let text = || Ok::<_, Failure>(options.text(key)?.map(str::to_owned));
         let flag = || options.flag(key)?.ok_or_else(|| super::body::missing(key));
         changes.push(match key {
-            "lifetime" => Change::Expires(end(options.number(key)?, now)),
-            "priority" => Change::Priority(priority(options.number(key)?.unwrap_or(3))?),
-            "locked" => Change::Locked(flag()?),
-            "purge_replicas" => Change::Purge(flag()?),
-            "comment" | "comments" => Change::Comments(text()?),
-            "source_replica_expression" => Change::SourceExpression(text()?),
-            "activity" => Change::Activity(text()?.unwrap_or_else(|| ACTIVITY.to_owned())),
+            "lifetime" => RuleChange::Expires(end(options.number(key)?, now)),
+            "priority" => RuleChange::Priority(priority(options.number(key)?.unwrap_or(3))?),
+            "locked" => RuleChange::Locked(flag()?),
+            "purge_replicas" => RuleChange::Purge(flag()?),
+            "comment" | "comments" => RuleChange::Comments(text()?),
+            "source_replica_expression" => RuleChange::SourceExpression(text()?),
+            "activity" => RuleChange::Activity(text()?.unwrap_or_else(|| ACTIVITY.to_owned())),
             "state" => match text()?.as_deref() {
-                Some("STUCK") => Change::Repair,
-                Some("SUSPENDED") => Change::Suspend,
+                Some("STUCK") => RuleChange::Repair,
+                Some("SUSPENDED") => RuleChange::Suspend,
                 _ => return Err(Failure::value("the state of a rule is set to STUCK or SUSPENDED")),
             },
-            "boost_rule" => Change::Repair,
+            "boost_rule" => RuleChange::Repair,
             "child_rule_id" | "cancel_requests" | "approve" | "account" | "eol_at" | "meta" => {
                 return Err(Failure::not_built(&format!(
                     "the option {key} of a rule is not built here yet"
@@ -315,7 +315,7 @@ pub(crate) async fn change(door: State, caller: Caller, Path(id): Path<String>, 
     let write = move |session: &mut dyn Session| {
         let rule = rules::get(session, &id)?;
         caller.may(session, Operation::ChangeRules, Some(&rule.wish.account))?;
-        if changes.iter().any(|change| matches!(change, Change::Locked(_))) {
+        if changes.iter().any(|change| matches!(change, RuleChange::Locked(_))) {
             caller.may(session, Operation::LockRules, Some(&rule.wish.account))?;
         }
         let mut changes = changes.iter();

@@ -32,7 +32,7 @@ struct Search {
 }
 
 /// State of a search's stream: the name before the next page, and the size of that page.
-type Rest = (Arc<Door>, Arc<Search>, Option<DidName>, PageSize);
+type RemainingRows = (Arc<Door>, Arc<Search>, Option<DidName>, PageSize);
 
 /// `GET /dids/{scope}/dids/search`: names, or rows with `long`. Streamed page by page.
 pub(crate) async fn search(
@@ -47,7 +47,7 @@ pub(crate) async fn search(
         .read(move |session: &mut dyn Session| scopes::owner(session, &known))
         .await?;
     let begin = Some((Arc::clone(&door.0), search, None, PageSize::first()));
-    let pages = stream::try_unfold(begin, |state: Option<Rest>| async move {
+    let pages = stream::try_unfold(begin, |state: Option<RemainingRows>| async move {
         let Some((door, search, after, size)) = state else {
             return Ok(None);
         };

@@ -23,7 +23,7 @@ use crate::{
     dids,
     refusal::{Class, Refusal},
     rses,
-    rules::{Wish, create, left},
+    rules::{RuleTerms, create, left},
 };
 
 /// A load that injects no more is looked at after this time, until all its rules are gone; in milliseconds.
@@ -244,7 +244,7 @@ fn rule(
         name: name.map_err(|_| StoreError::Broken("a load has a strange id".into()))?,
     };
     let after = |millis: u64| now.saturating_add(Millis::try_from(millis).unwrap_or(Millis::MAX));
-    let new = dids::New {
+    let new = dids::NewDid {
         did: did.clone(),
         kind: DidType::Dataset,
         account: plan.account.clone(),
@@ -260,7 +260,7 @@ fn rule(
     let dataset = dids::get(session, &did)?;
     dids::content::fill(session, dataset.id, &taken.files, now)?;
     dids::set_open(session, &did, false, now)?;
-    let wish = Wish {
+    let wish = RuleTerms {
         account: plan.account.clone(),
         expression: destination.to_string(),
         copies: 1,
@@ -277,7 +277,7 @@ fn rule(
         meta: None,
     };
     let number = dataset.id.0;
-    let new = create::New {
+    let new = create::NewRule {
         uid: uid.to_owned(),
         did: dataset,
         wish,

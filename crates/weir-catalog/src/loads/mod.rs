@@ -31,7 +31,7 @@ pub struct Load {
     /// The id that clients see: 32 hexadecimal digits.
     pub uid: String,
     /// The plan as its owner added it.
-    pub plan: Plan,
+    pub plan: LoadPlan,
     /// Its state.
     pub state: LoadState,
     /// When it is to be looked at next; `None`: never again.
@@ -73,7 +73,7 @@ pub struct Sums {
 
 /// A load that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct LoadPlan {
     /// The account that owns its rules.
     pub account: AccountName,
     /// The RSE that holds the files.
@@ -167,7 +167,7 @@ fn load(row: &Row) -> Result<Load, StoreError> {
     Ok(Load {
         id: row.size(0)?,
         uid: row.text(1)?.to_owned(),
-        plan: Plan {
+        plan: LoadPlan {
             account: row.parsed(2)?,
             source: rse_id(row, 3)?,
             destination: rse_id(row, 4)?,
@@ -236,7 +236,7 @@ pub fn list(session: &mut dyn Session, account: Option<&AccountName>, limit: usi
 ///
 /// # Errors
 /// [`Class::Duplicate`]: the link has another load at that time, which is named.
-pub fn add(session: &mut dyn Session, uid: &str, plan: &Plan, now: Millis) -> Result<(), StoreError> {
+pub fn add(session: &mut dyn Session, uid: &str, plan: &LoadPlan, now: Millis) -> Result<(), StoreError> {
     // Two loads of one link that are added at the same time would not see each other.
     session.query("SELECT name FROM guards WHERE name = 'loads' FOR UPDATE", &[])?;
     let text =

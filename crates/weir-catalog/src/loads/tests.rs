@@ -50,8 +50,8 @@ fn settings() -> Settings {
     }
 }
 
-fn plan(link: (RseId, RseId), seconds: Millis) -> Plan {
-    Plan {
+fn plan(link: (RseId, RseId), seconds: Millis) -> LoadPlan {
+    LoadPlan {
         account: alice(),
         source: link.0,
         destination: link.1,
@@ -63,7 +63,7 @@ fn plan(link: (RseId, RseId), seconds: Millis) -> Plan {
     }
 }
 
-fn adding(uid: &'static str, plan: Plan) -> impl weir_database::Work<()> {
+fn adding(uid: &'static str, plan: LoadPlan) -> impl weir_database::Work<()> {
     move |session: &mut dyn Session| add(session, uid, &plan, NOW)
 }
 
@@ -350,7 +350,7 @@ async fn a_link_has_one_load_at_a_time(database: Database) {
         Some(Class::Duplicate)
     );
     done(&database, adding("l3", plan((s, b), 100))).await;
-    let later = Plan {
+    let later = LoadPlan {
         starts: NOW + 100 * SECOND,
         ends: NOW + 200 * SECOND,
         ..plan((s, a), 0)

@@ -156,7 +156,7 @@ async fn cached_copies_stay_while_there_is_room(database: Database) {
     assert_eq!(reaper.turn(rse).await.unwrap().n_deleted, 1);
     let report = move |session: &mut dyn Session| {
         space::set_limit(session, rse, "MinFreeSpace", 100)?;
-        let usage = space::Usage {
+        let usage = space::SpaceUsage {
             source: "storage".into(),
             used: 30,
             free: Some(85),

@@ -30,7 +30,7 @@ use crate::{
 
 /// A file that a client has put at an RSE.
 #[derive(Debug, Clone)]
-pub struct New {
+pub struct NewReplica {
     /// The file.
     pub did: Did,
     /// Its size.
@@ -55,7 +55,7 @@ pub struct New {
 pub fn add(
     session: &mut dyn Session,
     rse: RseId,
-    files: &[New],
+    files: &[NewReplica],
     account: &AccountName,
     now: Millis,
 ) -> Result<(), StoreError> {
@@ -69,7 +69,7 @@ pub fn add(
     let text =
         "INSERT INTO dids (scope, name, type, account, bytes, adler32, md5, is_open, monotonic, meta, created, updated)
         VALUES ($1, $2, 'F', $3, $4, $5, $6, $7, $7, $8, $9, $9) ON CONFLICT (scope, name) DO NOTHING";
-    let did = |file: &New| {
+    let did = |file: &NewReplica| {
         let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
         let (adler32, md5) = (file.adler32.as_deref(), file.md5.as_deref());
         values![
@@ -90,7 +90,7 @@ pub fn add(
         SELECT d.did_id, CAST($3 AS BIGINT), d.bytes, CAST($9 AS TEXT), 0, CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($5 AS BIGINT) FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.type = 'F'
         AND d.deleted IS NULL AND d.bytes = $6 AND (CAST($7 AS TEXT) IS NULL OR d.adler32 IS NULL OR d.adler32 = $7) AND (CAST($8 AS TEXT) IS NULL OR d.md5 IS NULL OR d.md5 = $8)
         ON CONFLICT DO NOTHING";
-    let replica = |file: &New| {
+    let replica = |file: &NewReplica| {
         let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
         // Checksums that the client leaves out are not compared.
         let (adler32, md5) = (file.adler32.as_deref(), file.md5.as_deref());
@@ -112,7 +112,7 @@ pub fn add(
 
 /// Refuses a path that follows from another file's DID, or that another RSE holds. The unique index `replicas_by_path` refuses a path that another file
 /// was registered with.
-fn claim(session: &mut dyn Session, rse: RseId, files: &[New]) -> Result<(), StoreError> {
+fn claim(session: &mut dyn Session, rse: RseId, files: &[NewReplica]) -> Result<(), StoreError> {
     let folders = Folders::of(session, rse)?;
     for file in files {
         let hashed = paths::hashed(&file.did);
@@ -145,7 +145,7 @@ fn taken(did: &Did, path: &str, holder: &Holder) -> Refusal {
 fn uploads(
     session: &mut dyn Session,
     rse: RseId,
-    files: &[New],
+    files: &[NewReplica],
     account: &AccountName,
     now: Millis,
 ) -> Result<(), StoreError> {
@@ -153,7 +153,7 @@ fn uploads(
         account) SELECT p.did_id, p.rse_id, 'W', 0, CAST($4 AS BOOLEAN), 0, CAST($5 AS BIGINT), CAST($5 AS BIGINT), 1, 'Upload', 3,
         CAST($6 AS TEXT) FROM dids d JOIN replicas p ON p.did_id = d.did_id WHERE d.scope = $1 AND d.name = $2 AND p.rse_id = $3
         AND p.state = 'C' ON CONFLICT (did_id, rse_id) DO NOTHING";
-    let row = |file: &New| {
+    let row = |file: &NewReplica| {
         let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
         values![scope, name, rse.0, false, now, account.as_str()].to_vec()
     };
@@ -163,7 +163,7 @@ fn uploads(
 
 /// Refuses files of which one is not the same as a known one, is given twice, or has the path of another one. Otherwise the RSE has some of
 /// them already.
-fn look(session: &mut dyn Session, rse: RseId, files: &[New]) -> Result<(), StoreError> {
+fn look(session: &mut dyn Session, rse: RseId, files: &[NewReplica]) -> Result<(), StoreError> {
     let mut seen = std::collections::BTreeSet::new();
     for file in files {
         let known = dids::get(session, &file.did)?;

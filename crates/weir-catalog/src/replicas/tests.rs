@@ -19,8 +19,8 @@ on_both!(MIGRATIONS;
     doubles_of_an_earlier_version_are_found
 );
 
-fn file(name: &str) -> New {
-    New {
+fn file(name: &str) -> NewReplica {
+    NewReplica {
         did: format!("mc:{name}").parse().unwrap(),
         bytes: 10,
         adler32: Some("0a1b2c3d".into()),
@@ -46,7 +46,7 @@ async fn prepared(database: &Database) -> [RseId; 2] {
     done(database, work).await
 }
 
-fn adding(rse: RseId, files: Vec<New>) -> impl Work<()> {
+fn adding(rse: RseId, files: Vec<NewReplica>) -> impl Work<()> {
     move |session: &mut dyn Session| add(session, rse, &files, &alice(), NOW)
 }
 
@@ -89,8 +89,8 @@ async fn replicas_bring_their_files(database: Database) {
 async fn a_file_is_the_same_everywhere(database: Database) {
     let [a, b] = prepared(&database).await;
     assert_eq!(attempt(&database, adding(a, vec![file("f")])).await, None);
-    let other_size = New { bytes: 11, ..file("f") };
-    let other_sum = New {
+    let other_size = NewReplica { bytes: 11, ..file("f") };
+    let other_sum = NewReplica {
         adler32: Some("ffffffff".into()),
         ..file("f")
     };
@@ -100,7 +100,7 @@ async fn a_file_is_the_same_everywhere(database: Database) {
             Some(Class::FileConsistencyMismatch)
         );
     }
-    let elsewhere = New {
+    let elsewhere = NewReplica {
         did: "no:f".parse().unwrap(),
         ..file("f")
     };
@@ -109,7 +109,7 @@ async fn a_file_is_the_same_everywhere(database: Database) {
         Some(Class::ScopeNotFound)
     );
     // A checksum that is left out contradicts nothing.
-    let silent = New {
+    let silent = NewReplica {
         adler32: None,
         ..file("f")
     };
@@ -154,8 +154,8 @@ async fn thousands_are_registered_at_once(database: Database) {
 }
 
 /// `name` at a path of the client's choice.
-fn at(name: &str, path: &str) -> New {
-    New {
+fn at(name: &str, path: &str) -> NewReplica {
+    NewReplica {
         path: Some(path.into()),
         ..file(name)
     }
@@ -164,7 +164,7 @@ fn at(name: &str, path: &str) -> New {
 // A second file with the path of another one would have that deleted with its own replica.
 async fn a_path_belongs_to_one_file(database: Database) {
     let [a, b] = prepared(&database).await;
-    let add = |rse, files: Vec<New>| attempt(&database, adding(rse, files));
+    let add = |rse, files: Vec<NewReplica>| attempt(&database, adding(rse, files));
     assert_eq!(add(a, vec![at("v", "victim")]).await, None);
     assert_eq!(add(a, vec![at("q", "victim")]).await, Some(Class::Duplicate));
     assert_eq!(add(a, vec![at("q1", "x"), at("q2", "x")]).await, Some(Class::Duplicate));

@@ -10,7 +10,7 @@ use crate::{places::At, requests::CopyTimes, rses::rse_id};
 
 /// A request, or an attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct ListedRequest {
     /// The request.
     pub request: RequestId,
     /// The number of the attempt.
@@ -58,9 +58,9 @@ const COLUMNS: &str = "q.request_id, q.attempt, d.scope, d.name, d.bytes, d.adle
 const OPEN: &str = "q.updated, q.not_before, q.priority, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM requests q";
 const ENDED: &str = "q.ended, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), q.started, q.finished FROM request_history q";
 
-fn shown(row: &Row) -> Result<Shown, StoreError> {
+fn shown(row: &Row) -> Result<ListedRequest, StoreError> {
     let text = |column| Ok::<_, StoreError>(row.optional(column, Row::text)?.map(str::to_owned));
-    Ok(Shown {
+    Ok(ListedRequest {
         request: RequestId(row.size(0)?),
         number: row.size(1)?,
         did: Did {
@@ -100,7 +100,12 @@ fn rule(row: &Row) -> Result<Option<(String, Did)>, StoreError> {
     Ok(Some((uid.to_owned(), did)))
 }
 
-fn listed(session: &mut dyn Session, from: &str, rest: &str, values: &[Value]) -> Result<Vec<Shown>, StoreError> {
+fn listed(
+    session: &mut dyn Session,
+    from: &str,
+    rest: &str,
+    values: &[Value],
+) -> Result<Vec<ListedRequest>, StoreError> {
     let text = format!(
         "SELECT {COLUMNS}, {from} JOIN dids d ON d.did_id = q.did_id LEFT JOIN rules r ON r.rule_id = (SELECT min(f.rule_id) FROM locks f
          WHERE f.did_id = q.did_id AND f.rse_id = q.rse_id) LEFT JOIN dids w ON w.did_id = r.did_id {rest}"
@@ -112,7 +117,7 @@ fn listed(session: &mut dyn Session, from: &str, rest: &str, values: &[Value]) -
 ///
 /// # Errors
 /// Here and below: the database fails.
-pub fn of_place(session: &mut dyn Session, (file, rse): At) -> Result<Option<Shown>, StoreError> {
+pub fn of_place(session: &mut dyn Session, (file, rse): At) -> Result<Option<ListedRequest>, StoreError> {
     let found = listed(
         session,
         OPEN,
@@ -123,7 +128,11 @@ pub fn of_place(session: &mut dyn Session, (file, rse): At) -> Result<Option<Sho
 }
 
 /// The attempts of a place that have ended, the newest first, at most so many.
-pub fn history_of_place(session: &mut dyn Session, (file, rse): At, limit: usize) -> Result<Vec<Shown>, StoreError> {
+pub fn history_of_place(
+    session: &mut dyn Session,
+    (file, rse): At,
+    limit: usize,
+) -> Result<Vec<ListedRequest>, StoreError> {
     let rest = "WHERE q.did_id = $1 AND q.rse_id = $2 ORDER BY q.ended DESC, q.attempt DESC LIMIT $3";
     listed(session, ENDED, rest, &values![file.0, rse.0, limit as u64])
 }
@@ -134,7 +143,7 @@ pub fn between(
     (sources, destinations): (&[RseId], &[RseId]),
     states: &[RequestState],
     (ended, after, limit): (bool, (RequestId, u64), usize),
-) -> Result<Vec<Shown>, StoreError> {
+) -> Result<Vec<ListedRequest>, StoreError> {
     let numbers = |all: &[RseId]| all.iter().map(|one| one.0.to_string()).collect::<Vec<_>>().join(",");
     let states = states
         .iter()
@@ -152,7 +161,7 @@ pub fn between(
 }
 
 /// The requests that a rule waits for, by number, at most so many.
-pub fn of_rule(session: &mut dyn Session, rule: RuleId, limit: usize) -> Result<Vec<Shown>, StoreError> {
+pub fn of_rule(session: &mut dyn Session, rule: RuleId, limit: usize) -> Result<Vec<ListedRequest>, StoreError> {
     let rest = "JOIN locks l ON l.did_id = q.did_id AND l.rse_id = q.rse_id WHERE l.rule_id = $1 ORDER BY q.request_id LIMIT $2";
     listed(session, OPEN, rest, &values![rule.0, limit as u64])
 }

@@ -39,7 +39,7 @@ pub fn limits(session: &mut dyn Session, rse: RseId) -> Result<Vec<(String, i64)
 
 /// The space of an RSE as one source reports it: `storage` itself, or another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
+pub struct SpaceUsage {
     /// The source.
     pub source: String,
     /// Bytes in use.
@@ -53,11 +53,11 @@ pub struct Usage {
 }
 
 /// Stores the report of a source.
-pub fn set_usage(session: &mut dyn Session, rse: RseId, usage: &Usage) -> Result<(), StoreError> {
+pub fn set_usage(session: &mut dyn Session, rse: RseId, usage: &SpaceUsage) -> Result<(), StoreError> {
     let text = "INSERT INTO rse_usage (rse_id, source, used, free, files, updated) VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (rse_id, source) DO UPDATE SET used = excluded.used, free = excluded.free, files = excluded.files,
         updated = excluded.updated";
-    let Usage {
+    let SpaceUsage {
         source,
         used,
         free,
@@ -70,11 +70,11 @@ pub fn set_usage(session: &mut dyn Session, rse: RseId, usage: &Usage) -> Result
 }
 
 /// The reported space of an RSE, by source.
-pub fn usage(session: &mut dyn Session, rse: RseId) -> Result<Vec<Usage>, StoreError> {
+pub fn usage(session: &mut dyn Session, rse: RseId) -> Result<Vec<SpaceUsage>, StoreError> {
     let text = "SELECT source, used, free, files, updated FROM rse_usage WHERE rse_id = $1 ORDER BY source";
     let rows = session.query(text, &values![rse.0])?;
     let usage = |row: &weir_database::Row| {
-        Ok(Usage {
+        Ok(SpaceUsage {
             source: row.text(0)?.to_owned(),
             used: row.size(1)?,
             free: row.optional(2, weir_database::Row::size)?,

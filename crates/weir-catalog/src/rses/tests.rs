@@ -2,7 +2,7 @@
 
 use super::{
     protocols::{Endpoint, Priorities, Protocol},
-    space::Usage,
+    space::SpaceUsage,
     *,
 };
 use crate::{
@@ -171,7 +171,7 @@ async fn distances_are_links(database: Database) {
 }
 
 async fn space_is_what_sources_say(database: Database) {
-    let usage = |source: &str, used| Usage {
+    let usage = |source: &str, used| SpaceUsage {
         source: source.into(),
         used,
         free: (used > 1).then_some(7),

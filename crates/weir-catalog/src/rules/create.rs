@@ -5,7 +5,7 @@ use weir_model::catalog::DidType;
 use weir_rules::ids::RuleId;
 use weir_store::StoreError;
 
-use super::{PART, Wish, evaluate, placing};
+use super::{PART, RuleTerms, evaluate, placing};
 use weir_service::time::Millis;
 
 use crate::{
@@ -17,13 +17,13 @@ use crate::{
 
 /// A rule that is to be added.
 #[derive(Debug, Clone)]
-pub struct New {
+pub struct NewRule {
     /// The id that clients see: 32 hexadecimal digits, new.
     pub uid: String,
     /// The DID that it is about.
     pub did: Known,
     /// Its terms.
-    pub wish: Wish,
+    pub wish: RuleTerms,
     /// Whether RSEs that take no files now may be chosen.
     pub ignore_availability: bool,
 }
@@ -33,7 +33,7 @@ pub struct New {
 /// # Errors
 /// [`Class::InvalidRseExpression`], [`Class::RseWriteBlocked`], [`Class::InvalidRuleWeight`],
 /// [`Class::InsufficientTargetRses`], [`Class::InsufficientAccountLimit`], [`Class::DuplicateRule`].
-pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, StoreError> {
+pub fn add(session: &mut dyn Session, new: &NewRule, now: Millis) -> Result<RuleId, StoreError> {
     let wish = &new.wish;
     accounts::existing(session, &wish.account)?;
     let text = "INSERT INTO rules (uid, did_id, account, state, expression, copies, grouped, weight, source_expression, activity, priority,

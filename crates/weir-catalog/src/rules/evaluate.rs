@@ -10,7 +10,7 @@ use weir_rules::{
 };
 use weir_store::StoreError;
 
-use super::{PART, Rule, Wish, arrivals, content, get_locked, placing, postpone};
+use super::{PART, Rule, RuleTerms, arrivals, content, get_locked, placing, postpone};
 use weir_service::time::Millis;
 
 use crate::{
@@ -113,7 +113,7 @@ fn onward(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<bool, S
 pub(super) fn complete(
     session: &mut dyn Session,
     id: RuleId,
-    (did, wish): (DidId, &Wish),
+    (did, wish): (DidId, &RuleTerms),
     has_more: bool,
     now: Millis,
 ) -> Result<Progress, StoreError> {
@@ -125,7 +125,7 @@ pub(super) fn complete(
 /// Makes locks. Unless there is more to do, they are the last ones.
 pub(super) fn make(
     session: &mut dyn Session,
-    (id, wish): (RuleId, &Wish),
+    (id, wish): (RuleId, &RuleTerms),
     locks: &[Lock],
     has_more: bool,
     now: Millis,
@@ -168,7 +168,7 @@ fn lock_of(row: &Row) -> Result<Lock, StoreError> {
     Ok(((DidId(row.size(0)?), rse_id(row, 1)?), bytes))
 }
 
-fn terms(wish: &Wish) -> Terms<'_> {
+fn terms(wish: &RuleTerms) -> Terms<'_> {
     Terms {
         activity: &wish.activity,
         priority: wish.priority,
@@ -189,7 +189,7 @@ fn usage(locks: &[Lock], sign: i64) -> BTreeMap<RseId, (i64, i64)> {
 /// Makes locks: the change of the rule's counters.
 fn lock(
     session: &mut dyn Session,
-    (rule, wish): (RuleId, &Wish),
+    (rule, wish): (RuleId, &RuleTerms),
     locks: &[Lock],
     now: Millis,
 ) -> Result<Delta, StoreError> {

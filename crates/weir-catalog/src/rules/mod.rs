@@ -40,7 +40,7 @@ pub struct Rule {
     /// The DID that it is about.
     pub did: DidId,
     /// The terms on which it was added.
-    pub wish: Wish,
+    pub wish: RuleTerms,
     /// Its state.
     pub state: RuleState,
     /// Its locks, by state.
@@ -59,7 +59,7 @@ pub struct Rule {
 
 /// The terms of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct RuleTerms {
     /// Its account.
     pub account: AccountName,
     /// The RSEs among which copies are placed.
@@ -110,7 +110,7 @@ fn rule(row: &Row) -> Result<Rule, StoreError> {
         id: rule_id(row, 0)?,
         uid: row.text(1)?.to_owned(),
         did: DidId(row.size(2)?),
-        wish: Wish {
+        wish: RuleTerms {
             account: row.parsed(3)?,
             expression: row.text(4)?.to_owned(),
             copies: row.size(5)? as u32,
@@ -189,7 +189,7 @@ pub fn set_end(session: &mut dyn Session, uid: &str, expires: Option<Millis>, no
 
 /// A change of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum RuleChange {
     /// Its end; `None`: it has none.
     Expires(Option<Millis>),
     /// The priority of its requests, from 1 to 5.
@@ -214,21 +214,21 @@ pub enum Change {
 ///
 /// # Errors
 /// The database fails.
-pub fn change(session: &mut dyn Session, id: RuleId, change: &Change, now: Millis) -> Result<(), StoreError> {
+pub fn change(session: &mut dyn Session, id: RuleId, change: &RuleChange, now: Millis) -> Result<(), StoreError> {
     let (column, value) = match change {
-        Change::Repair => return repair::soon(session, id, now),
-        Change::Suspend => ("state", Value::from(RuleState::Suspended.letter())),
-        Change::Expires(end) => ("expires", Value::from(*end)),
-        Change::Priority(priority) => ("priority", Value::from(*priority)),
-        Change::Locked(is_locked) => ("is_locked", Value::from(*is_locked)),
-        Change::Purge(purge) => ("purge", Value::from(*purge)),
-        Change::Comments(text) => ("comments", Value::from(text.as_deref())),
-        Change::SourceExpression(text) => ("source_expression", Value::from(text.as_deref())),
-        Change::Activity(text) => ("activity", Value::from(text.as_str())),
+        RuleChange::Repair => return repair::soon(session, id, now),
+        RuleChange::Suspend => ("state", Value::from(RuleState::Suspended.letter())),
+        RuleChange::Expires(end) => ("expires", Value::from(*end)),
+        RuleChange::Priority(priority) => ("priority", Value::from(*priority)),
+        RuleChange::Locked(is_locked) => ("is_locked", Value::from(*is_locked)),
+        RuleChange::Purge(purge) => ("purge", Value::from(*purge)),
+        RuleChange::Comments(text) => ("comments", Value::from(text.as_deref())),
+        RuleChange::SourceExpression(text) => ("source_expression", Value::from(text.as_deref())),
+        RuleChange::Activity(text) => ("activity", Value::from(text.as_str())),
     };
     let text = format!("UPDATE rules SET {column} = $2, updated = $3 WHERE rule_id = $1");
     session.execute(&text, &[Value::from(id.0), value, Value::from(now)])?;
-    if let Change::Priority(priority) = change {
+    if let RuleChange::Priority(priority) = change {
         let text = "UPDATE requests SET priority = $2 WHERE (did_id, rse_id) IN (SELECT did_id, rse_id FROM locks WHERE rule_id = $1)";
         session.execute(text, &values![id.0, *priority])?;
     }

@@ -11,7 +11,7 @@ use weir_rules::{
 use weir_store::StoreError;
 use weir_units::Bytes;
 
-use super::{PART, Wish, content};
+use super::{PART, RuleTerms, content};
 use weir_service::time::Millis;
 
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 pub(super) fn place(
     session: &mut dyn Session,
     id: RuleId,
-    (did, wish): (DidId, &Wish),
+    (did, wish): (DidId, &RuleTerms),
     ignore_availability: bool,
     now: Millis,
 ) -> Result<usize, StoreError> {
@@ -44,7 +44,7 @@ pub(super) fn place(
 /// Chooses RSEs for units, of which it is known whether each is a file: each with the RSEs for it, and its size.
 pub(super) fn choose(
     session: &mut dyn Session,
-    (id, wish): (RuleId, &Wish),
+    (id, wish): (RuleId, &RuleTerms),
     units: &[(u64, bool)],
     ignore_availability: bool,
     now: Millis,
@@ -100,7 +100,7 @@ fn described(session: &mut dyn Session, units: &[(u64, bool)]) -> Result<Vec<Uni
     Ok(described)
 }
 
-fn candidates(session: &mut dyn Session, wish: &Wish, rses: &[Described]) -> Result<Vec<Candidate>, StoreError> {
+fn candidates(session: &mut dyn Session, wish: &RuleTerms, rses: &[Described]) -> Result<Vec<Candidate>, StoreError> {
     let numbers = rses.iter().map(|one| one.rse.id).collect::<Vec<_>>();
     let rooms = rooms(session, &numbers)?;
     let quota = accounts::limits::quota(session, &wish.account)?;

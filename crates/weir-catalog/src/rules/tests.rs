@@ -5,7 +5,7 @@ use weir_database::{Database, Work, on_both};
 use weir_model::catalog::{AccountType, Did, DidType, ReplicaState, RequestState};
 use weir_rules::{deletion::Goal, ids::RseId, place::End};
 
-use super::{create::New, evaluate::Progress, *};
+use super::{create::NewRule, evaluate::Progress, *};
 use crate::{
     accounts, dids,
     replicas::{self, deletion},
@@ -39,8 +39,8 @@ pub(crate) fn alice() -> AccountName {
     "alice".parse().unwrap()
 }
 
-pub(crate) fn wish(expression: &str) -> Wish {
-    Wish {
+pub(crate) fn wish(expression: &str) -> RuleTerms {
+    RuleTerms {
         account: alice(),
         expression: expression.into(),
         copies: 1,
@@ -79,8 +79,8 @@ pub(crate) async fn prepared(database: &Database, n_files: u64) -> [RseId; 3] {
     done(database, work).await
 }
 
-pub(crate) fn file(name: &str) -> replicas::New {
-    replicas::New {
+pub(crate) fn file(name: &str) -> replicas::NewReplica {
+    replicas::NewReplica {
         did: did(name),
         bytes: 10,
         adler32: None,
@@ -92,7 +92,7 @@ pub(crate) fn file(name: &str) -> replicas::New {
 }
 
 fn collection(session: &mut dyn Session, name: &str, kind: DidType) -> Result<(), StoreError> {
-    let new = dids::New {
+    let new = dids::NewDid {
         did: did(name),
         kind,
         account: alice(),
@@ -107,9 +107,9 @@ fn collection(session: &mut dyn Session, name: &str, kind: DidType) -> Result<()
 }
 
 /// Adds a rule on a DID, and gives it as it is then.
-pub(crate) fn adding(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<Rule> {
+pub(crate) fn adding(uid: &'static str, name: &'static str, wish: RuleTerms) -> impl Work<Rule> {
     move |session: &mut dyn Session| {
-        let new = New {
+        let new = NewRule {
             uid: uid.into(),
             did: dids::get(session, &did(name))?,
             wish: wish.clone(),
@@ -120,7 +120,7 @@ pub(crate) fn adding(uid: &'static str, name: &'static str, wish: Wish) -> impl 
     }
 }
 
-fn refused(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<()> {
+fn refused(uid: &'static str, name: &'static str, wish: RuleTerms) -> impl Work<()> {
     let adding = adding(uid, name, wish);
     move |session: &mut dyn Session| adding(session).map(drop)
 }
@@ -268,7 +268,7 @@ async fn late_ends_of_an_earlier_request_change_nothing(database: Database) {
 async fn two_rules_share_what_brings_a_file(database: Database) {
     let [_, a, _] = prepared(&database, 2).await;
     done(&database, adding("r1", "d", wish("A"))).await;
-    let one_file = Wish {
+    let one_file = RuleTerms {
         expires: Some(NOW + 10),
         ..wish("A|B&A")
     };
@@ -361,7 +361,7 @@ async fn what_cannot_be_placed_holds_nothing_else_back(database: Database) {
         dids::content::attach(session, &did("c"), &[did("d")], false, NOW)
     };
     assert_eq!(attempt(&database, work).await, None);
-    let by_dataset = Wish {
+    let by_dataset = RuleTerms {
         grouping: Grouping::Dataset,
         ..wish("A")
     };
@@ -371,7 +371,7 @@ async fn what_cannot_be_placed_holds_nothing_else_back(database: Database) {
         replicas::add(
             session,
             s,
-            &[replicas::New {
+            &[replicas::NewReplica {
                 bytes: 5000,
                 ..file("large")
             }],
@@ -414,7 +414,7 @@ async fn groupings_place_units(database: Database) {
         ("rd", Grouping::Dataset, 1),
         ("rn", Grouping::None, 40),
     ] {
-        let terms = Wish {
+        let terms = RuleTerms {
             grouping,
             expression: format!("t2|{uid}"),
             ..wish("")
@@ -447,7 +447,7 @@ async fn placement_keeps_limits(database: Database) {
     let work = move |session: &mut dyn Session| {
         accounts::limits::set(session, &alice(), a, 99)?;
         rses::attributes::set(session, b, "share", "many")?;
-        let full = rses::space::Usage {
+        let full = rses::space::SpaceUsage {
             source: "storage".into(),
             used: 0,
             free: Some(99),
@@ -462,7 +462,7 @@ async fn placement_keeps_limits(database: Database) {
         (wish("S"), Class::InsufficientAccountLimit),
         (wish("B"), Class::InsufficientTargetRses),
         (
-            Wish {
+            RuleTerms {
                 copies: 3,
                 ..wish("t2")
             },
@@ -471,14 +471,14 @@ async fn placement_keeps_limits(database: Database) {
         (wish("NOWHERE"), Class::InvalidRseExpression),
         (wish("A|&"), Class::InvalidRseExpression),
         (
-            Wish {
+            RuleTerms {
                 weight: Some("share".into()),
                 ..wish("B")
             },
             Class::InvalidRuleWeight,
         ),
         (
-            Wish {
+            RuleTerms {
                 account: "nobody".parse().unwrap(),
                 ..wish("B")
             },
@@ -512,7 +512,7 @@ async fn placement_keeps_limits(database: Database) {
 
 async fn a_request_of_rules_that_are_over_is_not_due(database: Database) {
     prepared(&database, 1).await;
-    let short = |expression| Wish {
+    let short = |expression| RuleTerms {
         expires: Some(NOW + 10),
         ..wish(expression)
     };

@@ -54,11 +54,11 @@ pub struct Transfers {
     /// In the order of the configuration.
     services: Vec<Service>,
     forgotten: Millis,
-    shown: Shown,
+    shown: ServiceStates,
 }
 
 /// The states of the services, for observers.
-pub type Shown = Arc<Mutex<Vec<ServiceState>>>;
+pub type ServiceStates = Arc<Mutex<Vec<ServiceState>>>;
 
 /// How a transfer service stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +87,13 @@ impl Transfers {
             services: config.services.iter().map(service).collect(),
             config: config.clone(),
             forgotten: 0,
-            shown: Shown::default(),
+            shown: ServiceStates::default(),
         }
     }
 
     /// The same, which shows here how the services stand.
     #[must_use]
-    pub fn shown_as(mut self, shown: Shown) -> Self {
+    pub fn shown_as(mut self, shown: ServiceStates) -> Self {
         self.shown = shown;
         self
     }

@@ -27,7 +27,7 @@ pub const FILES_MAX: usize = 200;
 
 /// The actions for requests that are due.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct SubmissionPlan {
     /// Jobs to submit.
     pub groups: Vec<(Group, Vec<Copy>)>,
     /// Requests that no RSE can serve.
@@ -52,7 +52,7 @@ pub struct Copy {
 }
 
 /// Why a request does not go out.
-enum Held {
+enum Waiting {
     /// For the time being.
     Wait(String),
     /// No RSE can give the file.
@@ -60,8 +60,8 @@ enum Held {
 }
 
 /// Plans the requests, in their order. `services` are the transfer services, the first one for RSEs that name none.
-pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> SubmissionPlan {
+    let mut plan = SubmissionPlan::default();
     let mut ways = BTreeMap::<RseId, Ways<'_>>::new();
     let mut rooms = BTreeMap::<RseId, u64>::new();
     let mut groups = BTreeMap::<_, Vec<Copy>>::new();
@@ -94,8 +94,8 @@ pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> Plan {
                     .or_default()
                     .push(copy);
             }
-            Err(Held::Wait(reason)) => plan.waits.push((one.attempt, reason)),
-            Err(Held::NoSource(state, reason)) => plan.ends.push(Ended {
+            Err(Waiting::Wait(reason)) => plan.waits.push((one.attempt, reason)),
+            Err(Waiting::NoSource(state, reason)) => plan.ends.push(Ended {
                 attempt: one.attempt,
                 end: End::NoSource(state),
                 reason: Some(reason),
@@ -114,8 +114,8 @@ pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> Plan {
 }
 
 /// The transfer service of a destination: the first that its attribute `fts` names and the configuration has.
-fn service_of<'a>(slice: &Slice, destination: RseId, services: &'a [String]) -> Result<&'a str, Held> {
-    let wait = |reason: &str| Held::Wait(reason.to_owned());
+fn service_of<'a>(slice: &Slice, destination: RseId, services: &'a [String]) -> Result<&'a str, Waiting> {
+    let wait = |reason: &str| Waiting::Wait(reason.to_owned());
     let site = slice
         .sites
         .get(&destination)
@@ -135,14 +135,14 @@ fn service_of<'a>(slice: &Slice, destination: RseId, services: &'a [String]) -> 
     services.iter().find(wanted).map(String::as_str).ok_or_else(|| {
         let rse = &site.described.rse.name;
         let named = named.map_or("", String::as_str);
-        Held::Wait(format!(
+        Waiting::Wait(format!(
             "the attribute fts of {rse} names {named:?}, which the catalogue does not use: add it to transfers.services, or change the attribute"
         ))
     })
 }
 
 /// Takes the room of a file at its destination: a file that does not fit there is not sent.
-fn reserve(one: &Due, slice: &Slice, rooms: &mut BTreeMap<RseId, u64>) -> Result<(), Held> {
+fn reserve(one: &Due, slice: &Slice, rooms: &mut BTreeMap<RseId, u64>) -> Result<(), Waiting> {
     let (file, destination) = one.attempt.at;
     let site = &slice.sites[&destination];
     let Some(room) = site.room else { return Ok(()) };
@@ -150,7 +150,7 @@ fn reserve(one: &Due, slice: &Slice, rooms: &mut BTreeMap<RseId, u64>) -> Result
     let bytes = slice.files.get(&file).and_then(|file| file.bytes).unwrap_or_default();
     if bytes > *left {
         let rse = &site.described.rse.name;
-        return Err(Held::Wait(format!(
+        return Err(Waiting::Wait(format!(
             "{rse} has no room: {left} bytes are free beside those on their way, and the file has {bytes}"
         )));
     }
@@ -159,12 +159,12 @@ fn reserve(one: &Due, slice: &Slice, rooms: &mut BTreeMap<RseId, u64>) -> Result
 }
 
 /// Chooses source and URLs for a request.
-fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Held> {
+fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Waiting> {
     let (file, destination) = one.attempt.at;
-    let gone = || Held::Wait("the file is deleted".to_owned());
+    let gone = || Waiting::Wait("the file is deleted".to_owned());
     let (file, site) = (slice.files.get(&file).ok_or_else(gone)?, &slice.sites[&destination]);
     if !site.described.rse.traits.can_write {
-        return Err(Held::Wait(format!(
+        return Err(Waiting::Wait(format!(
             "{} may not be written now",
             site.described.rse.name
         )));
@@ -172,12 +172,12 @@ fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Held> {
     if let Some(holder) = slice.taken.get(&one.attempt.at) {
         let (did, rse) = (&file.did, &site.described.rse.name);
         let reason = format!("{did} cannot be written at {rse}: its path there is that of {holder}");
-        return Err(Held::NoSource(RequestState::NoSources, reason));
+        return Err(Waiting::NoSource(RequestState::NoSources, reason));
     }
     let ranking = ranking(one, slice, ways);
     let Some(best) = ranking.sources.first() else {
         let state = ranking.refusal().unwrap_or(RequestState::NoSources);
-        return Err(Held::NoSource(state, explain(file, slice, &ranking)));
+        return Err(Waiting::NoSource(state, explain(file, slice, &ranking)));
     };
     let hop = best
         .route
@@ -186,12 +186,12 @@ fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Held> {
         .find_map(|hop| slice.taken.get(&(one.attempt.at.0, *hop)));
     if let Some(holder) = hop {
         let did = &file.did;
-        return Err(Held::Wait(format!(
+        return Err(Waiting::Wait(format!(
             "{did} cannot hop: its path on the way is that of {holder}"
         )));
     }
     let copy = copy(one, slice, best.rse, &best.route.hops);
-    copy.ok_or_else(|| Held::Wait("its source is gone, or two RSEs on its way share no protocol".to_owned()))
+    copy.ok_or_else(|| Waiting::Wait("its source is gone, or two RSEs on its way share no protocol".to_owned()))
 }
 
 /// Ranks the sources of a request.

@@ -17,20 +17,20 @@ pub(super) struct Service {
     fts: Fts,
     namespace: Option<Uuid>,
     /// It is out of reach: nothing is asked.
-    away: Rest,
+    away: Backoff,
     /// Its queue is full: nothing is submitted.
-    full: Rest,
+    full: Backoff,
 }
 
 /// A time in which a service is left alone.
 #[derive(Debug, Default)]
-struct Rest {
+struct Backoff {
     until: Option<Millis>,
     reason: String,
     n_failures: u32,
 }
 
-impl Rest {
+impl Backoff {
     /// The reason and the rest of it, if it is not over.
     fn left(&self, now: Millis) -> Option<(&str, Duration)> {
         let left = u64::try_from(self.until? - now).ok()?;
@@ -57,8 +57,8 @@ impl Service {
             url: url.to_owned(),
             fts: Fts::new(url, client.clone(), credentials.clone()),
             namespace: None,
-            away: Rest::default(),
-            full: Rest::default(),
+            away: Backoff::default(),
+            full: Backoff::default(),
         }
     }
 
@@ -99,9 +99,9 @@ impl Service {
                 Kind::Busy(asked) => self.away.begin(&self.url, failure, asked, now),
                 Kind::Unclear => self.away.begin(&self.url, failure, None, now),
                 // The job itself is the reason.
-                Kind::Refused(_) => self.away = Rest::default(),
+                Kind::Refused(_) => self.away = Backoff::default(),
             },
-            Ok(_) => self.away = Rest::default(),
+            Ok(_) => self.away = Backoff::default(),
         }
         answer
     }
@@ -116,7 +116,7 @@ impl Service {
                     return answer;
                 }
             }
-            Ok(_) => self.full = Rest::default(),
+            Ok(_) => self.full = Backoff::default(),
         }
         self.heed(answer, now)
     }

@@ -12,7 +12,7 @@ use super::{
     Transfers,
     fts::{Failure, Fts, Kind},
     job::{self, Tokens},
-    plan::{self, Copy, Plan},
+    plan::{self, Copy, SubmissionPlan},
 };
 use crate::{
     credentials::Credentials,
@@ -128,7 +128,7 @@ impl Transfers {
 
     /// Writes the plan down: requests are marked before they are submitted. Those whose service or storages do not
     /// allow it wait.
-    async fn mark(&mut self, plan: Plan, slice: &Slice) -> Result<Vec<Ready>, StoreError> {
+    async fn mark(&mut self, plan: SubmissionPlan, slice: &Slice) -> Result<Vec<Ready>, StoreError> {
         let now = self.clock.now();
         let (mut groups, mut all_tokens, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for (group, copies) in plan.groups {

@@ -471,7 +471,7 @@ async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
         transfers: Arc::default(),
         webhook: Some(weir_auth::Secret::new("a hook")),
         tag: transfers.tag,
-        services: Shown::default(),
+        services: ServiceStates::default(),
     };
     let woken = tasks.transfers.clone();
     let router = crate::door::router(database.clone(), tasks, crate::logins::Logins::default());
@@ -498,7 +498,7 @@ async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
 async fn a_url_without_a_transfer_service_is_told(database: Database) {
     with_rule(&database, 1).await;
     let (service, url, _server) = serve();
-    let shown = Shown::default();
+    let shown = ServiceStates::default();
     let mut transfers = submitter(&database, &format!("{url}/wrong")).shown_as(shown.clone());
     pass(&mut transfers).await;
     assert_eq!(service.n_jobs(), 0);
@@ -512,7 +512,7 @@ async fn a_transfer_reads_and_writes_the_paths_of_its_own_file(database: Databas
     let (service, url, _server) = serve();
     let [s, a, _] = with_rule(&database, 3).await;
     let prepare = move |session: &mut dyn Session| {
-        let holder = crate::replicas::New {
+        let holder = crate::replicas::NewReplica {
             path: Some("elsewhere".into()),
             ..file("holder")
         };

@@ -37,7 +37,7 @@ pub use self::{
     refused::{Obstacle, Refused},
 };
 use super::{
-    clients::Clients,
+    client_pool::ClientPool,
     stat::{self, Patience},
     tokens::Right,
     wire::{Answer, Forward, Side, Trouble, send, send_watched, text_of},
@@ -70,7 +70,7 @@ const WANTED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
 /// Operations on namespaces. Clones share everything.
 #[derive(Clone)]
 pub struct Namespace {
-    clients: Arc<Clients>,
+    clients: Arc<ClientPool>,
     places: Places,
 }
 
@@ -119,7 +119,7 @@ impl Namespace {
     /// Makes one with the client for users' requests.
     pub fn new(client: Client) -> Self {
         Self {
-            clients: Arc::new(Clients::new(client)),
+            clients: Arc::new(ClientPool::new(client)),
             places: Places::new(PLACES, PLACES / 2),
         }
     }
@@ -140,10 +140,10 @@ impl Namespace {
     /// If the proxy cannot be used.
     pub fn visit(&self, surl: Surl, credential: Credential) -> Result<Visit, Refused> {
         let (client, token) = match credential {
-            Credential::Token(token) => (self.clients.plain(), Some(token)),
-            Credential::Client => (self.clients.plain(), None),
+            Credential::Token(token) => (self.clients.token_client(), Some(token)),
+            Credential::Client => (self.clients.token_client(), None),
             Credential::Proxy(proxy) => {
-                let client = self.clients.showing(&proxy);
+                let client = self.clients.client_with_proxy(&proxy);
                 let unusable = |failure: Failure| Refused::new(Obstacle::Proxy, failure.message);
                 (client.map_err(unusable)?, None)
             }

@@ -114,7 +114,7 @@ where
         };
         match event {
             Event::Start(element) => {
-                let namespace = Namespace::of(&namespace);
+                let namespace = XmlNamespace::of(&namespace);
                 reading.enter(namespace, element.local_name().as_ref())?;
             }
             Event::Text(text) => reading.say(&text.decode().map_err(garbage)?)?,
@@ -149,14 +149,14 @@ fn stopped(error: &io::Error) -> Unread {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Namespace {
+enum XmlNamespace {
     Dav,
     /// davix and the disk pool manager share it.
     Lcgdm,
     Other,
 }
 
-impl Namespace {
+impl XmlNamespace {
     fn of(resolved: &ResolveResult<'_>) -> Self {
         match resolved {
             ResolveResult::Bound(bound) if bound.as_ref() == b"DAV:" => Self::Dav,
@@ -187,11 +187,11 @@ enum Tag {
 }
 
 impl Tag {
-    fn below(above: Self, namespace: Namespace, name: &[u8]) -> Self {
-        if (above, namespace, name) == (Self::Prop, Namespace::Lcgdm, b"mode") {
+    fn below(above: Self, namespace: XmlNamespace, name: &[u8]) -> Self {
+        if (above, namespace, name) == (Self::Prop, XmlNamespace::Lcgdm, b"mode") {
             return Self::Mode;
         }
-        if namespace != Namespace::Dav {
+        if namespace != XmlNamespace::Dav {
             return Self::Other;
         }
         match (above, name) {
@@ -258,9 +258,9 @@ fn is_success(status: u16) -> bool {
 }
 
 impl Reading {
-    fn enter(&mut self, namespace: Namespace, name: &[u8]) -> Result<(), Unread> {
+    fn enter(&mut self, namespace: XmlNamespace, name: &[u8]) -> Result<(), Unread> {
         let tag = match self.open.last() {
-            None if self.closed || (namespace, name) != (Namespace::Dav, b"multistatus") => {
+            None if self.closed || (namespace, name) != (XmlNamespace::Dav, b"multistatus") => {
                 return Err(garbage("the root must be DAV: multistatus"));
             }
             None => Tag::Multistatus,

@@ -62,11 +62,11 @@ pub(crate) type Locality = Result<String, String>;
 struct Discovery {
     #[serde(default)]
     sitename: Option<String>,
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<TapeEndpoint>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Endpoint {
+struct TapeEndpoint {
     uri: String,
     version: String,
 }

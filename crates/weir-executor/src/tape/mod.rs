@@ -59,17 +59,17 @@ pub(crate) struct Tapes {
     stagers: Mutex<HashMap<Counter, mpsc::UnboundedSender<Ask>>>,
     watchers: Mutex<HashMap<Counter, mpsc::UnboundedSender<Watch>>>,
     /// Endpoint and number of waiters of each stage request; equal requests are merged, whatever their tokens.
-    places: Mutex<HashMap<Place, (Counter, Tape, usize)>>,
+    places: Mutex<HashMap<StagePlace, (Counter, Tape, usize)>>,
     pins: Pins,
 }
 
 /// Endpoint, VO, path.
-type Place = (String, String, String);
+type StagePlace = (String, String, String);
 
 /// A registered request for a file.
 struct Asking<'a> {
     tapes: &'a Tapes,
-    place: Place,
+    place: StagePlace,
 }
 
 impl Drop for Asking<'_> {
@@ -110,7 +110,7 @@ impl Tapes {
             })
     }
 
-    fn lock_places(&self) -> std::sync::MutexGuard<'_, HashMap<Place, (Counter, Tape, usize)>> {
+    fn lock_places(&self) -> std::sync::MutexGuard<'_, HashMap<StagePlace, (Counter, Tape, usize)>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

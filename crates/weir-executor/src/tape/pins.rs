@@ -32,20 +32,20 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_sec
 const TRIES: u32 = 12;
 
 /// A file at an endpoint.
-type Place = (String, String);
+type PinPlace = (String, String);
 
 /// The pins of transfers.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
-    held: Mutex<Held>,
+    held: Mutex<HeldPin>,
     /// Where ends are told, while this node schedules.
     ended: Mutex<Option<mpsc::UnboundedSender<u64>>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    files: HashMap<u64, Place>,
-    places: HashMap<Place, Holders>,
+struct HeldPin {
+    files: HashMap<u64, PinPlace>,
+    places: HashMap<PinPlace, Holders>,
     /// Transfers that ended while the pins of an earlier life are being read: that list may still count them as live.
     early: Option<HashSet<u64>>,
 }
@@ -59,7 +59,7 @@ struct Holders {
 }
 
 impl Pins {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HeldPin> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,7 @@ struct Given {
 }
 
 /// An endpoint at which pins are given back.
-struct Endpoint {
+struct PinQueue {
     give: mpsc::UnboundedSender<(Group, Given)>,
     /// Groups that were handed over and are not done.
     open: Arc<AtomicUsize>,
@@ -162,7 +162,7 @@ impl Executor {
         pins.tell(ended);
         pins.recalled(&self.pins_left().await);
         // A queue for each endpoint: one that does not answer delays only its own.
-        let mut endpoints: HashMap<String, Endpoint> = HashMap::new();
+        let mut endpoints: HashMap<String, PinQueue> = HashMap::new();
         let mut tasks = tokio::task::JoinSet::new();
         while let Some(first) = endings.recv().await {
             tokio::time::sleep(WINDOW).await;
@@ -180,7 +180,7 @@ impl Executor {
                     let open = Arc::new(AtomicUsize::new(0));
                     let work = self.clone().give_back_at_one(given, open.clone(), journal.clone());
                     tasks.spawn(work);
-                    Endpoint { give, open }
+                    PinQueue { give, open }
                 });
                 endpoint.open.fetch_add(1, Ordering::Release);
                 let _ = endpoint.give.send((group, given));

@@ -16,7 +16,7 @@ const REFUSED: Millis = 600_000;
 
 /// The cached answer about a token.
 #[derive(Debug, Clone)]
-pub(super) enum Known {
+pub(super) enum CachedAnswer {
     /// A fresh one, handed out until then.
     Fresh(Secret, Millis),
     /// It was refused for good, for this reason.
@@ -27,34 +27,34 @@ pub(super) enum Known {
 
 /// Two generations: used entries stay, unused ones are dropped with the older generation.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    young: HashMap<TokenHash, Known>,
-    old: HashMap<TokenHash, Known>,
+pub(super) struct AnswerCache {
+    young: HashMap<TokenHash, CachedAnswer>,
+    old: HashMap<TokenHash, CachedAnswer>,
 }
 
-impl Held {
-    pub(super) fn get(&mut self, token: TokenHash, now: Millis) -> Option<Known> {
+impl AnswerCache {
+    pub(super) fn get(&mut self, token: TokenHash, now: Millis) -> Option<CachedAnswer> {
         if let Some(known) = self.old.remove(&token) {
             self.put_as_is(token, known);
         }
         let known = self.young.get(&token)?.clone();
         let holds = match &known {
-            Known::Fresh(_, until) | Known::Refused(_, until) => now < *until,
-            Known::Nothing => true,
+            CachedAnswer::Fresh(_, until) | CachedAnswer::Refused(_, until) => now < *until,
+            CachedAnswer::Nothing => true,
         };
         holds.then_some(known)
     }
 
     pub(super) fn refuse(&mut self, token: TokenHash, why: String, now: Millis) {
-        self.put(token, Known::Refused(why, now + REFUSED));
+        self.put(token, CachedAnswer::Refused(why, now + REFUSED));
     }
 
-    pub(super) fn put(&mut self, token: TokenHash, known: Known) {
+    pub(super) fn put(&mut self, token: TokenHash, known: CachedAnswer) {
         self.old.remove(&token);
         self.put_as_is(token, known);
     }
 
-    fn put_as_is(&mut self, token: TokenHash, known: Known) {
+    fn put_as_is(&mut self, token: TokenHash, known: CachedAnswer) {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
@@ -64,7 +64,7 @@ impl Held {
     /// Fresh tokens in memory.
     pub(super) fn fresh(&self, now: Millis) -> usize {
         let all = self.young.values().chain(self.old.values());
-        all.filter(|known| matches!(known, Known::Fresh(_, until) if now < *until))
+        all.filter(|known| matches!(known, CachedAnswer::Fresh(_, until) if now < *until))
             .count()
     }
 }
@@ -77,17 +77,17 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_what_is_used_stays() {
         let token = |n: usize| crate::job::hash_of(&n.to_string());
-        let mut held = Held::default();
-        held.put(token(0), Known::Fresh(Secret::new("used"), 100));
+        let mut held = AnswerCache::default();
+        held.put(token(0), CachedAnswer::Fresh(Secret::new("used"), 100));
         for n in 1..=5 * GENERATION {
-            held.put(token(n), Known::Nothing);
+            held.put(token(n), CachedAnswer::Nothing);
             assert!(held.get(token(0), 99).is_some(), "{n}");
         }
         assert!(held.young.len() + held.old.len() <= 2 * GENERATION);
         assert_eq!((held.fresh(99), held.fresh(100)), (1, 0));
         assert!(held.get(token(0), 100).is_none() && held.get(token(1), 0).is_none());
         held.refuse(token(0), "no".into(), 0);
-        assert!(matches!(held.get(token(0), REFUSED - 1), Some(Known::Refused(why, _)) if why == "no"));
+        assert!(matches!(held.get(token(0), REFUSED - 1), Some(CachedAnswer::Refused(why, _)) if why == "no"));
         assert!(held.get(token(0), REFUSED).is_none());
     }
 }

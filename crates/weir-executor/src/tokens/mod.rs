@@ -60,7 +60,7 @@ use crate::{
 };
 use claims::{Claims, Outline, lacking, malformed};
 use figures::Grant;
-use held::{Held, Known};
+use held::{AnswerCache, CachedAnswer};
 use issuer::Issuer;
 use outbox::Outbox;
 use owner::Owners;
@@ -106,7 +106,7 @@ pub struct TokenRefresher {
     client: Client,
     trusted: Reloadable<Trusted>,
     config: TokensConfig,
-    held: Mutex<Held>,
+    held: Mutex<AnswerCache>,
     /// Requests under way, by the hash of the submitted token.
     flights: Mutex<HashMap<TokenHash, Flight>>,
     outbox: Outbox,
@@ -309,11 +309,11 @@ impl TokenRefresher {
         let hash = hash_of(token.expose());
         let known = lock(&self.held).get(hash, time::latest());
         match known {
-            Some(Known::Fresh(fresh, _)) => return Ok(fresh),
-            Some(Known::Refused(why, _)) => return Err(Trouble::Refused(why, false)),
+            Some(CachedAnswer::Fresh(fresh, _)) => return Ok(fresh),
+            Some(CachedAnswer::Refused(why, _)) => return Err(Trouble::Refused(why, false)),
             // The store is not asked again and again while no issuer can be asked.
-            Some(Known::Nothing) if let Some(why) = issuer.shut() => return Err(Trouble::Waits(why)),
-            Some(Known::Nothing) | None => {}
+            Some(CachedAnswer::Nothing) if let Some(why) = issuer.shut() => return Err(Trouble::Waits(why)),
+            Some(CachedAnswer::Nothing) | None => {}
         }
         if self.is_crowded(hash) {
             return Err(Trouble::Waits("very many tokens wait for it".into()));
@@ -355,7 +355,7 @@ impl TokenRefresher {
 
     async fn fly(&self, issuer: &Issuer, claims: &Claims, token: &Secret, hash: TokenHash) -> Outcome {
         // Another request's new token may still be on its way to the store.
-        if let Some(Known::Fresh(fresh, _)) = lock(&self.held).get(hash, time::latest()) {
+        if let Some(CachedAnswer::Fresh(fresh, _)) = lock(&self.held).get(hash, time::latest()) {
             return Ok(fresh);
         }
         let kept = self.read(move |store| store.renewal(hash)).await?;
@@ -363,7 +363,7 @@ impl TokenRefresher {
             return Ok(fresh);
         }
         if kept.is_none() {
-            lock(&self.held).put(hash, Known::Nothing);
+            lock(&self.held).put(hash, CachedAnswer::Nothing);
         }
         if kept.is_none() {
             self.verify(token, hash).await?;
@@ -422,7 +422,7 @@ impl TokenRefresher {
     fn still_good(&self, hash: TokenHash, kept: Option<&Renewal>) -> Option<Secret> {
         let kept = kept.filter(|kept| time::latest() < kept.good_until)?;
         let access = kept.access.clone()?;
-        lock(&self.held).put(hash, Known::Fresh(access.clone(), kept.good_until));
+        lock(&self.held).put(hash, CachedAnswer::Fresh(access.clone(), kept.good_until));
         Some(access)
     }
 
@@ -473,7 +473,7 @@ impl TokenRefresher {
         }
         let renewal = renewal(&self.config, Some(&granted), refresh);
         self.outbox.put(hash, Some(renewal.clone()));
-        lock(&self.held).put(hash, Known::Fresh(access.clone(), renewal.good_until));
+        lock(&self.held).put(hash, CachedAnswer::Fresh(access.clone(), renewal.good_until));
         Ok(access)
     }
 

@@ -8,7 +8,7 @@ use weir_world::{ErrorClass, Failure, Retry};
 
 use super::TokenRefresher;
 use crate::{
-    clients::Proxies,
+    client_pool::Proxies,
     failure::Scene,
     job::{TokenHash, hash_of},
     orders::{Order, proxy_name},

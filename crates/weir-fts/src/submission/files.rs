@@ -26,13 +26,13 @@ const ACTIVITIES_MAX: usize = 100;
 type Tokens = BTreeMap<TokenHash, Secret>;
 
 /// A file, with data that only the submission needs.
-pub(super) struct Entry {
+pub(super) struct FileEntry {
     file: NewFile,
     /// Even a bare algorithm name counts, as in FTS3.
     pub(super) checksum_given: bool,
 }
 
-impl Entry {
+impl FileEntry {
     /// Its place among the files of the job.
     pub(super) fn index(&self) -> u32 {
         self.file.index
@@ -47,7 +47,7 @@ pub(super) fn files(
     submitted: &[Value],
     user: &Submitter,
     limits: &SubmissionLimits,
-) -> Result<(Vec<Entry>, Tokens), Refusal> {
+) -> Result<(Vec<FileEntry>, Tokens), Refusal> {
     let mut tokens = Tokens::new();
     let mut entries = Vec::with_capacity(submitted.len());
     let fallback = api_token(submitted, user, &mut tokens);
@@ -84,7 +84,7 @@ fn entries(
     fallback: Option<TokenHash>,
     tokens: &mut Tokens,
     limits: &SubmissionLimits,
-) -> Result<Vec<Entry>, Refusal> {
+) -> Result<Vec<FileEntry>, Refusal> {
     let sources = strings(file, "sources")?;
     let destinations = strings(file, "destinations")?;
     let destination = match destinations.as_slice() {
@@ -125,7 +125,7 @@ fn entries(
         if let Some((of_sources, of_destination)) = &own {
             (file.source_token, file.destination_token) = (Some(of_sources[place]), Some(*of_destination));
         }
-        entries.push(Entry { file, checksum_given });
+        entries.push(FileEntry { file, checksum_given });
     }
     Ok(entries)
 }

@@ -129,7 +129,7 @@ pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, no
     }
     params::settle_checksum_mode(params, &files, &mut job)?;
     params::settle_kind(&files, &mut job)?;
-    let files = files.into_iter().map(files::Entry::into_file).collect::<Vec<_>>();
+    let files = files.into_iter().map(files::FileEntry::into_file).collect::<Vec<_>>();
     params::check_same(&files, &job)?;
     params::settle_storages(&files, &mut job)?;
     let storages = files::storages(&files)?;

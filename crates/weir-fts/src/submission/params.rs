@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{
     BASE_ID, Refusal, SubmissionLimits, Submitter,
-    files::Entry,
+    files::FileEntry,
     values::{self, Object},
 };
 use weir_executor::{
@@ -160,7 +160,7 @@ pub(super) fn check_overwrite(files: &[NewFile], job: &NewJob) -> Result<(), Ref
 }
 
 /// Several sources make a job of one file; hops are one file each.
-pub(super) fn settle_kind(files: &[Entry], job: &mut NewJob) -> Result<(), Refusal> {
+pub(super) fn settle_kind(files: &[FileEntry], job: &mut NewJob) -> Result<(), Refusal> {
     let several_sources = files.windows(2).any(|pair| pair[0].index() == pair[1].index());
     if several_sources {
         if job.kind != 'N' {
@@ -245,7 +245,7 @@ fn internal(params: &Object) -> Result<Option<String>, Refusal> {
 }
 
 /// A string's first letter counts; `true` is both sides; `false` is the destination if any file brings a checksum.
-pub(super) fn settle_checksum_mode(params: &Object, files: &[Entry], job: &mut NewJob) -> Result<(), Refusal> {
+pub(super) fn settle_checksum_mode(params: &Object, files: &[FileEntry], job: &mut NewJob) -> Result<(), Refusal> {
     let any_checksum = files.iter().any(|file| file.checksum_given);
     job.params.verify_checksum = match values::get(params, "verify_checksum") {
         None | Some(Value::Bool(false)) if any_checksum => ChecksumMode::Target,

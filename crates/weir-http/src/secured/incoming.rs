@@ -10,8 +10,8 @@ use std::{
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{
+    buffer_cache,
     records::{WHOLE, length},
-    spare,
 };
 use crate::tcp::Tcp;
 
@@ -98,14 +98,14 @@ impl Incoming {
                 self.plain.start
             };
             let rest = self.memory[from..self.unopened.end].to_vec();
-            spare::give_back(std::mem::replace(&mut self.memory, rest));
+            buffer_cache::give_back(std::mem::replace(&mut self.memory, rest));
             self.unopened = self.unopened.start - from..self.unopened.end - from;
             self.plain = 0..plain;
         }
     }
 
     fn clear(&mut self) {
-        spare::give_back(std::mem::take(&mut self.memory));
+        buffer_cache::give_back(std::mem::take(&mut self.memory));
         (self.unopened, self.plain, self.bulk) = (0..0, 0..0, false);
     }
 
@@ -175,9 +175,9 @@ impl Incoming {
         if (size..=most.max(size)).contains(&self.memory.len()) {
             self.memory.copy_within(self.unopened.clone(), 0);
         } else {
-            let mut memory = spare::take(size);
+            let mut memory = buffer_cache::take(size);
             memory[..here].copy_from_slice(&self.memory[self.unopened.clone()]);
-            spare::give_back(std::mem::replace(&mut self.memory, memory));
+            buffer_cache::give_back(std::mem::replace(&mut self.memory, memory));
         }
         (self.unopened, self.plain) = (0..here, 0..0);
     }
@@ -185,7 +185,7 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        spare::give_back(std::mem::take(&mut self.memory));
+        buffer_cache::give_back(std::mem::take(&mut self.memory));
     }
 }
 

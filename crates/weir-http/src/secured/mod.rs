@@ -4,14 +4,14 @@
 //! the CPU of a third-party copy between two endpoints. It hands out its keys for such uses (`rustls::kernel`), and
 //! continues to derive new ones and to take session tickets. TLS 1.2, and the handshake, stay with it.
 
+mod buffer_cache;
+mod established;
+mod handshake;
 mod incoming;
-mod keyed;
 mod outgoing;
 mod pieces;
 mod records;
-mod shaking;
-mod side;
-mod spare;
+mod role;
 #[cfg(test)]
 mod tests;
 
@@ -33,20 +33,20 @@ use rustls::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::{
+    established::{Came, Established},
+    handshake::{Handshaking, Write},
     incoming::Incoming,
-    keyed::{Came, Keyed},
     outgoing::Outgoing,
     pieces::Pieces,
     records::{Fault, PLAIN},
-    shaking::{Shaking, Write},
-    side::Side,
+    role::Role,
 };
-use crate::{Buffers, buffers::WorksAhead, tcp::Tcp, tls::SEALED_AHEAD};
+use crate::{Buffers, buffers::AdjustableAhead, tcp::Tcp, tls::SEALED_AHEAD};
 
-pub(crate) use self::side::{ClientSide, ServerSide};
+pub(crate) use self::role::{ClientSide, ServerSide};
 
 /// A connection over TLS.
-pub(crate) struct Secured<S: Side> {
+pub(crate) struct Secured<S: Role> {
     tcp: Tcp,
     records: Records<S>,
     incoming: Incoming,
@@ -61,9 +61,9 @@ pub(crate) struct Secured<S: Side> {
 }
 
 /// The maker of records.
-enum Records<S: Side> {
-    Shaking(Box<Shaking<S>>),
-    Keyed(Box<Keyed<S>>),
+enum Records<S: Role> {
+    Handshaking(Box<Handshaking<S>>),
+    Established(Box<Established<S>>),
     /// Neither: it failed for this.
     Broken(rustls::Error),
 }
@@ -112,10 +112,10 @@ impl Secured<ClientSide> {
     }
 }
 
-impl<S: Side> Secured<S> {
+impl<S: Role> Secured<S> {
     async fn shake(mut tcp: Tcp, connection: S::Connection, gives_keys: bool) -> io::Result<Self> {
         let buffers = tcp.hand_over_buffers();
-        let mut shaking = Shaking::<S>::new(connection, gives_keys);
+        let mut shaking = Handshaking::<S>::new(connection, gives_keys);
         let (mut incoming, mut plain, mut outgoing) = (Incoming::default(), BytesMut::new(), Outgoing::default());
         poll_fn(|cx| poll_shake(cx, &mut shaking, &mut tcp, (&mut incoming, &mut plain), &mut outgoing)).await?;
         let certificates = shaking.connection.peer_certificates();
@@ -125,9 +125,9 @@ impl<S: Side> Secured<S> {
             said: false,
         };
         let records = if shaking.leaves_the_rest() {
-            Records::Keyed(Box::new(Keyed::new(shaking.connection).map_err(invalid)?))
+            Records::Established(Box::new(Established::new(shaking.connection).map_err(invalid)?))
         } else {
-            Records::Shaking(Box::new(shaking))
+            Records::Handshaking(Box::new(shaking))
         };
         Ok(Self {
             tcp,
@@ -156,7 +156,7 @@ impl<S: Side> Secured<S> {
             ..
         } = self;
         let fault = match records {
-            Records::Shaking(shaking) => {
+            Records::Handshaking(shaking) => {
                 if let Err(error) = shaking.turn((incoming, &mut *plain), Write::Nothing, &mut self.outgoing) {
                     Fault::from(error)
                 } else {
@@ -164,7 +164,7 @@ impl<S: Side> Secured<S> {
                     return Ok(self.end.heard || !plain.is_empty());
                 }
             }
-            Records::Keyed(keyed) => {
+            Records::Established(keyed) => {
                 let (memory, unopened) = incoming.parts();
                 match keyed.next(memory, unopened) {
                     Ok(Came::Data(plain)) => {
@@ -189,7 +189,7 @@ impl<S: Side> Secured<S> {
     /// Sends an alert to the other side; rustls has done so already. An alert that cannot even be encrypted is not
     /// sent.
     fn alert(&mut self, alert: Option<AlertDescription>) {
-        if let (Records::Keyed(keyed), Some(alert)) = (&mut self.records, alert) {
+        if let (Records::Established(keyed), Some(alert)) = (&mut self.records, alert) {
             let _ = keyed.alert(alert, &mut self.outgoing);
         }
         self.end.said = true;
@@ -213,11 +213,11 @@ impl<S: Side> Secured<S> {
         let room = (self.ahead.saturating_sub(self.outgoing.waiting()) / PLAIN).max(1) * PLAIN;
         let out = &mut self.outgoing;
         let sealed = match &mut self.records {
-            Records::Keyed(keyed) => {
+            Records::Established(keyed) => {
                 let length = all.min(room);
                 keyed.seal(Pieces::new(pieces), length, out).map(|()| length)
             }
-            Records::Shaking(shaking) => {
+            Records::Handshaking(shaking) => {
                 let first = pieces.iter().find(|piece| !piece.is_empty());
                 let first: &[u8] = first.map_or(&[], |piece| piece);
                 shaking.turn((&mut self.incoming, &mut self.plain), Write::Data(first), out)
@@ -240,8 +240,8 @@ impl<S: Side> Secured<S> {
         }
         let out = &mut self.outgoing;
         let told = match &mut self.records {
-            Records::Keyed(keyed) => keyed.alert(AlertDescription::CloseNotify, out),
-            Records::Shaking(shaking) => {
+            Records::Established(keyed) => keyed.alert(AlertDescription::CloseNotify, out),
+            Records::Handshaking(shaking) => {
                 let turned = shaking.turn((&mut self.incoming, &mut self.plain), Write::End, out);
                 turned.map(|_| ())
             }
@@ -253,9 +253,9 @@ impl<S: Side> Secured<S> {
     }
 }
 
-fn poll_shake<S: Side>(
+fn poll_shake<S: Role>(
     cx: &mut Context<'_>,
-    shaking: &mut Shaking<S>,
+    shaking: &mut Handshaking<S>,
     tcp: &mut Tcp,
     (incoming, plain): (&mut Incoming, &mut BytesMut),
     outgoing: &mut Outgoing,
@@ -280,7 +280,7 @@ fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-impl<S: Side> AsyncRead for Secured<S> {
+impl<S: Role> AsyncRead for Secured<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let bound = this.buffers.get();
@@ -324,7 +324,7 @@ impl<S: Side> AsyncRead for Secured<S> {
     }
 }
 
-impl<S: Side> AsyncWrite for Secured<S> {
+impl<S: Role> AsyncWrite for Secured<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
@@ -372,7 +372,7 @@ impl<S: Side> AsyncWrite for Secured<S> {
     }
 }
 
-impl<S: Side> WorksAhead for Secured<S> {
+impl<S: Role> AdjustableAhead for Secured<S> {
     fn seal_ahead(&mut self, bytes: usize) {
         self.ahead = bytes;
     }

@@ -9,8 +9,8 @@ use std::{
 use tokio::io::AsyncWrite;
 
 use super::{
+    buffer_cache,
     records::{BEYOND, PLAIN},
-    spare,
 };
 use crate::{tcp::Tcp, tls::SEALED_AHEAD};
 
@@ -37,7 +37,7 @@ fn memory_of(bytes: usize) -> Vec<u8> {
         .into_iter()
         .find(|size| bytes <= *size)
         .filter(|_| bytes > PLAIN + BEYOND);
-    spare::take(size.unwrap_or(bytes))
+    buffer_cache::take(size.unwrap_or(bytes))
 }
 
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Outgoing {
         }
         let mut memory = memory_of(size);
         memory[..self.made].copy_from_slice(&self.memory[..self.made]);
-        spare::give_back(std::mem::replace(&mut self.memory, memory));
+        buffer_cache::give_back(std::mem::replace(&mut self.memory, memory));
     }
 
     /// The next so many bytes, to be written over.
@@ -114,6 +114,6 @@ impl Outgoing {
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        spare::give_back(std::mem::take(&mut self.memory));
+        buffer_cache::give_back(std::mem::take(&mut self.memory));
     }
 }

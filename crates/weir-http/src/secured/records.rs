@@ -51,13 +51,13 @@ impl From<Error> for Fault {
 }
 
 /// A key of one direction, and how many records it has seen.
-pub(super) struct Key {
+pub(super) struct RecordKey {
     cipher: LessSafeKey,
     iv: [u8; 12],
     sequence: u64,
 }
 
-impl Key {
+impl RecordKey {
     pub(super) fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Self, Error> {
         let (algorithm, key, iv) = match &secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),

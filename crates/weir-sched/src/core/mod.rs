@@ -436,7 +436,7 @@ impl Core for Scheduler {
         }
         if self.begun {
             self.wake_due();
-            self.policy.look(self.now);
+            self.policy.run_due_alarms(self.now);
             self.start_what_may(effects);
             self.record_learned(effects);
             self.arm(effects);

@@ -28,7 +28,7 @@ pub(crate) struct Whose {
 
 /// Transfers of one VO that wait for one tape.
 #[derive(Debug)]
-struct Lane {
+struct TapeQueue {
     lists: [List; LEVELS],
     queued: u64,
     active: u32,
@@ -46,7 +46,7 @@ struct Turn {
 /// All tapes.
 #[derive(Debug, Default)]
 pub(crate) struct Tapes {
-    lanes: BTreeMap<Whose, Lane>,
+    lanes: BTreeMap<Whose, TapeQueue>,
     /// Files being brought online, per storage element.
     active: BTreeMap<SeId, u32>,
     turns: BTreeSet<Turn>,
@@ -55,7 +55,7 @@ pub(crate) struct Tapes {
 impl Tapes {
     /// Puts a transfer into the queue of its level.
     pub(crate) fn enqueue(&mut self, table: &mut Table, row: u32, whose: Whose, join: Join, settings: &Settings) {
-        let lane = self.lanes.entry(whose).or_insert_with(|| Lane {
+        let lane = self.lanes.entry(whose).or_insert_with(|| TapeQueue {
             lists: [List::default(); LEVELS],
             queued: 0,
             active: 0,

@@ -31,7 +31,7 @@ impl Policy {
         self.note(number, table[row].id, verdict, now);
         self.flows(number, now);
         self.unqueue(table, row);
-        self.settle(number, now);
+        self.requeue(number, now);
         true
     }
 }

@@ -274,13 +274,13 @@ impl Gate {
 
     /// Reports a lane held back here. `owed` if it has a claim; `allows` if its link alone passes here: then as many as
     /// the link's gate allows.
-    pub(crate) fn urge(&mut self, now: Timestamp, owed: bool, allows: Option<u32>) {
+    pub(crate) fn ask_for_more(&mut self, now: Timestamp, owed: bool, allows: Option<u32>) {
         if self.cause != Cause::Optimiser {
             return;
         }
         let changed = match allows {
             Some(cap) => self.governor.follow(now, cap),
-            None => self.governor.urge(now, owed),
+            None => self.governor.ask_for_more(now, owed),
         };
         if changed {
             self.update(now);

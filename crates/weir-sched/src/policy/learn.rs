@@ -68,7 +68,7 @@ impl Policy {
             let gate = pass.gate;
             self.gates[gate as usize].sample(now, &sample, sample.bytes - thought, active, &mut pass.usual);
             self.learned(gate);
-            self.turn(gate, now);
+            self.enter_rotation(gate, now);
         }
         rate.or(sample.former)
     }
@@ -108,7 +108,7 @@ impl Policy {
                         state.governor.begin_again(now);
                         state.update(now);
                         self.forgive(gate);
-                        self.turn(gate, now);
+                        self.enter_rotation(gate, now);
                     }
                 }
             }
@@ -154,7 +154,7 @@ impl Policy {
                 state.governor.congested(now);
             }
             state.update(now);
-            self.turn(gate, now);
+            self.enter_rotation(gate, now);
         }
     }
 
@@ -204,7 +204,7 @@ impl Policy {
             state.governor.recall(known.slots);
             state.recorded = known.slots;
             state.update(now);
-            self.turn(gate, now);
+            self.enter_rotation(gate, now);
         }
     }
 }

@@ -200,13 +200,13 @@ impl Policy {
         if first {
             link.shares += lane.share;
         }
-        self.settle(number, now);
+        self.requeue(number, now);
     }
 
     /// Takes a transfer out of its queue, before its turn.
     pub(crate) fn dequeue(&mut self, table: &mut Table, row: u32, now: Timestamp) {
         self.unqueue(table, row);
-        self.settle(table[row].lane, now);
+        self.requeue(table[row].lane, now);
     }
 
     fn unqueue(&mut self, table: &mut Table, row: u32) {
@@ -267,7 +267,7 @@ impl Policy {
                 cause: gate.cause,
             };
             self.note(number, table[row].id, verdict, now);
-            self.urge(number, blocker, rank, now);
+            self.ask_for_more(number, blocker, rank, now);
             self.miss(number, turn, blocker, now);
             return None;
         }
@@ -295,18 +295,18 @@ impl Policy {
         self.note(number, table[row].id, verdict, now);
         self.flows(number, now);
         self.unqueue(table, row);
-        self.settle(number, now);
+        self.requeue(number, now);
         Some(row)
     }
 
     /// A lane is held back at a gate: perhaps more are worth running there.
-    fn urge(&mut self, number: u32, blocker: u32, rank: Rank, now: Timestamp) {
+    fn ask_for_more(&mut self, number: u32, blocker: u32, rank: Rank, now: Timestamp) {
         let own = self.links[self.lanes[number as usize].link as usize].gate;
         let alone = blocker != own && self.is_alone(number, blocker);
         let allows = self.gates[own as usize].worth_running().filter(|_| alone);
         let owed = rank == Rank::Owed && self.all_have_targets(blocker);
-        self.gates[blocker as usize].urge(now, owed, allows);
-        self.turn(blocker, now);
+        self.gates[blocker as usize].ask_for_more(now, owed, allows);
+        self.enter_rotation(blocker, now);
     }
 
     /// True if all active transfers at a gate are of this lane's link.
@@ -373,7 +373,7 @@ impl Policy {
             let gate = self.lanes[number as usize].passes[pass].gate;
             let state = &self.gates[gate as usize];
             if state.pace.is_some() || state.recalls_slots() {
-                self.turn(gate, now);
+                self.enter_rotation(gate, now);
             }
         }
     }
@@ -399,7 +399,7 @@ impl Policy {
                 self.reserve(number, now);
             }
         }
-        self.settle(number, now);
+        self.requeue(number, now);
     }
 
     /// Gives back the slots of a transfer of this lane, which was taken to move at this rate, if it reported any.
@@ -413,7 +413,7 @@ impl Policy {
             let gate = self.lanes[number as usize].passes[pass].gate;
             let state = &mut self.gates[gate as usize];
             state.hold(now, state.held - 1);
-            self.turn(gate, now);
+            self.enter_rotation(gate, now);
         }
     }
 }

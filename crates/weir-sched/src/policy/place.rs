@@ -8,7 +8,7 @@ use super::{Alarm, GUESS, HALL, KEPT_FOR, Policy, STARVING};
 
 impl Policy {
     /// Brings a lane to the place where it belongs now. Does nothing if it is there.
-    pub(super) fn settle(&mut self, number: u32, now: Timestamp) {
+    pub(super) fn requeue(&mut self, number: u32, now: Timestamp) {
         let lane = &self.lanes[number as usize];
         if lane.queues.is_empty() {
             self.unreserve(number, now);
@@ -20,7 +20,7 @@ impl Policy {
         {
             self.unreserve(number, now);
         }
-        self.press(number, now);
+        self.mark_urgent_deadlines(number, now);
         let lane = &self.lanes[number as usize];
         let level = if lane.reserved.is_some() {
             STARVING
@@ -106,7 +106,7 @@ impl Policy {
     /// The gate at which a lane has to wait: a full one, else one with a queue, else the hall.
     fn waiting_room(&mut self, number: u32, level: usize, now: Timestamp) -> u32 {
         while let Some(full) = self.blocker(number) {
-            self.urge(number, full, Rank::Share, now);
+            self.ask_for_more(number, full, Rank::Share, now);
             if !self.gates[full as usize].has_room() {
                 return full;
             }
@@ -128,7 +128,7 @@ impl Policy {
         }
         if let Some((gate, key)) = place {
             self.gates[gate as usize].waiting.insert(key);
-            self.turn(gate, now);
+            self.enter_rotation(gate, now);
         }
     }
 
@@ -148,7 +148,7 @@ impl Policy {
         let gate = &mut self.gates[destination as usize];
         gate.kept += 1;
         gate.hold(now, gate.held + 1);
-        self.remind(number, until);
+        self.set_alarm(number, until);
     }
 
     /// Gives back the slot that a starving lane kept.
@@ -157,7 +157,7 @@ impl Policy {
             let destination = self.lanes[number as usize].destination();
             let gate = &mut self.gates[destination as usize];
             gate.hold(now, gate.held - 1);
-            self.turn(destination, now);
+            self.enter_rotation(destination, now);
         }
     }
 
@@ -196,13 +196,13 @@ impl Policy {
         let keepers: Vec<u32> = self.gates[gate as usize].lanes.iter().filter(keeps).copied().collect();
         for lane in keepers {
             if !self.may_keep(lane) {
-                self.settle(lane, now);
+                self.requeue(lane, now);
             }
         }
     }
 
     /// Puts a gate into the rotation, if it has room and is awaited; asks for a look at the clock, if time may give room.
-    pub(super) fn turn(&mut self, gate: u32, now: Timestamp) {
+    pub(super) fn enter_rotation(&mut self, gate: u32, now: Timestamp) {
         self.recall_slots(gate, now);
         self.rotate(gate);
         if let Some(at) = self.gates[gate as usize].next_look(now) {
@@ -226,14 +226,17 @@ impl Policy {
     }
 
     /// Marks deadlines that press.
-    fn press(&mut self, number: u32, now: Timestamp) {
+    fn mark_urgent_deadlines(&mut self, number: u32, now: Timestamp) {
         let lane = &mut self.lanes[number as usize];
         if !lane.queues.has_deadlines() {
             return;
         }
         let each = self.links[lane.link as usize].each().unwrap_or(GUESS);
-        if let Some(at) = lane.queues.press(now, each * f64::from(lane.active.max(1))) {
-            self.remind(number, at);
+        if let Some(at) = lane
+            .queues
+            .mark_urgent_deadlines(now, each * f64::from(lane.active.max(1)))
+        {
+            self.set_alarm(number, at);
         }
     }
 
@@ -244,16 +247,16 @@ impl Policy {
             && let Some(after) = self.settings.ageing
             && let Some(at) = lane.queues.age(now, after)
         {
-            self.remind(number, at);
+            self.set_alarm(number, at);
         }
         let lane = &self.lanes[number as usize];
         let target = self.links[lane.link as usize].target.map(|target| target.due);
         for at in [lane.reserved, target.filter(|due| *due > now)].into_iter().flatten() {
-            self.remind(number, at);
+            self.set_alarm(number, at);
         }
     }
 
-    fn remind(&mut self, number: u32, at: Timestamp) {
+    fn set_alarm(&mut self, number: u32, at: Timestamp) {
         let alarm = &mut self.lanes[number as usize].alarm;
         if at < *alarm {
             self.alarms.remove(&(*alarm, Alarm::Lane(number)));
@@ -268,14 +271,14 @@ impl Policy {
     }
 
     /// Runs the alarms that are due.
-    pub(crate) fn look(&mut self, now: Timestamp) {
+    pub(crate) fn run_due_alarms(&mut self, now: Timestamp) {
         while let Some((_, alarm)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
             self.alarms.pop_first();
             match alarm {
                 Alarm::Gate(gate) => {
                     self.gates[gate as usize].alarm = Timestamp(u64::MAX);
                     self.gates[gate as usize].update(now);
-                    self.turn(gate, now);
+                    self.enter_rotation(gate, now);
                 }
                 Alarm::Lane(lane) => {
                     let state = &mut self.lanes[lane as usize];
@@ -283,7 +286,7 @@ impl Policy {
                     if let Some(after) = self.settings.ageing {
                         state.queues.age(now, after);
                     }
-                    self.settle(lane, now);
+                    self.requeue(lane, now);
                     if !self.lanes[lane as usize].queues.is_empty() {
                         self.look_again(lane, now);
                     }

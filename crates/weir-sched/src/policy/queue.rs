@@ -202,7 +202,7 @@ impl Queues {
     }
 
     /// Marks deadlines that press, given the throughput in bytes per second; returns the next time at which one will.
-    pub(crate) fn press(&mut self, now: Timestamp, bytes_per_second: f64) -> Option<Timestamp> {
+    pub(crate) fn mark_urgent_deadlines(&mut self, now: Timestamp, bytes_per_second: f64) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;
         let dated = |queue: &&mut Queue| !queue.list.is_empty() && queue.key.deadline > Timestamp(0);
         for queue in self.all.iter_mut().filter(dated) {

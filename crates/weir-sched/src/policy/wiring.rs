@@ -145,12 +145,12 @@ impl Policy {
             state.hold(now, state.held - active);
             state.flows(now, -flow);
             state.lanes.retain(|other| *other != number);
-            self.turn(pass.gate, now);
+            self.enter_rotation(pass.gate, now);
         }
         for gate in &way[1..] {
-            self.turn(*gate, now);
+            self.enter_rotation(*gate, now);
         }
-        self.settle(number, now);
+        self.requeue(number, now);
     }
 
     /// Changes settings. Costs a look at every link and gate: operators change settings, not transfers.
@@ -171,11 +171,11 @@ impl Policy {
         }
         for gate in 1..self.gates.len() as u32 {
             self.gates[gate as usize].set(&self.settings, now);
-            self.turn(gate, now);
+            self.enter_rotation(gate, now);
         }
         for lane in 0..self.lanes.len() as u32 {
             self.wire(lane, now);
-            self.settle(lane, now);
+            self.requeue(lane, now);
         }
     }
 }

@@ -7,8 +7,8 @@
 
 mod agenda;
 mod books;
-mod desk;
 mod rucio;
+mod state;
 mod weir;
 
 use std::time::Duration;
@@ -24,16 +24,16 @@ use crate::spec::{CatalogKind, SimPlan};
 use crate::want::Want;
 use agenda::Agenda;
 use books::Books;
-use desk::{Daemons, Desk};
 use rucio::Rucio;
+use state::{CatalogState, Daemons};
 use weir::Weir;
 
 pub(crate) use books::{FileKey, Told};
-pub(crate) use desk::{Around, Order};
+pub(crate) use state::{Around, Order};
 
 /// The catalogue; see the module.
 pub(crate) struct Catalog {
-    desk: Desk,
+    state: CatalogState,
     daemons: Box<dyn Daemons>,
     is_over: bool,
 }
@@ -51,7 +51,7 @@ impl Catalog {
         };
         let lifetimes = plan.workloads.iter().map(lifetime).collect();
         Self {
-            desk: Desk {
+            state: CatalogState {
                 books: Books::new(scene, lifetimes),
                 agenda: Agenda::default(),
                 orders: Vec::new(),
@@ -63,19 +63,19 @@ impl Catalog {
 
     /// Asks for a rule over these files of a link of a workload.
     pub(crate) fn ask(&mut self, now: Timestamp, ask: usize, wants: &[Want]) {
-        let rule = self.desk.books.add(now, ask, wants);
-        self.daemons.asked(now, rule, &mut self.desk);
+        let rule = self.state.books.add(now, ask, wants);
+        self.daemons.asked(now, rule, &mut self.state);
     }
 
     /// The transfer service took a file of an [`Order::Submit`].
     pub(crate) fn submitted(&mut self, now: Timestamp, file: FileKey, transfer: TransferId) {
-        self.desk.books.submitted(now, file, transfer);
+        self.state.books.submitted(now, file, transfer);
     }
 
     /// A transfer has ended.
     pub(crate) fn ended(&mut self, now: Timestamp, row: &Row) {
-        if let Some(file) = self.desk.books.ended(row) {
-            self.daemons.ended(now, file, &mut self.desk);
+        if let Some(file) = self.state.books.ended(row) {
+            self.daemons.ended(now, file, &mut self.state);
         }
     }
 
@@ -84,49 +84,49 @@ impl Catalog {
         if self.is_over {
             return;
         }
-        while let Some((at, task)) = self.desk.agenda.take(now) {
-            self.daemons.turn(at, task, &mut self.desk, around);
+        while let Some((at, task)) = self.state.agenda.take(now) {
+            self.daemons.turn(at, task, &mut self.state, around);
         }
     }
 
     /// When something is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        self.desk.agenda.next().filter(|_| !self.is_over)
+        self.state.agenda.next().filter(|_| !self.is_over)
     }
 
     /// Takes the orders.
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {
-        std::mem::take(&mut self.desk.orders)
+        std::mem::take(&mut self.state.orders)
     }
 
     /// Takes the ends that have become known.
     pub(crate) fn take_told(&mut self) -> Told {
-        std::mem::take(&mut self.desk.books.told)
+        std::mem::take(&mut self.state.books.told)
     }
 
     /// Files of a link of a workload that take part: on their way, or there and not deleted.
     pub(crate) fn in_use(&self, ask: usize) -> u64 {
-        self.desk.books.in_use[ask]
+        self.state.books.in_use[ask]
     }
 
     /// Files that have not come, and whose rules have not ended.
     pub(crate) fn n_open(&self) -> u64 {
-        self.desk.books.n_open
+        self.state.books.n_open
     }
 
     /// Ends the run: files that have not come failed of this, and nothing more is done.
     pub(crate) fn withdraw(&mut self, now: Timestamp, failure: &weir_world::Failure) {
         self.is_over = true;
-        self.desk.books.withdraw(now, failure);
+        self.state.books.withdraw(now, failure);
     }
 
     /// The account of deletions.
     pub(crate) fn deletions(&self) -> &Deletions {
-        &self.desk.books.deletions
+        &self.state.books.deletions
     }
 
     /// Files that have not come, and that the transfer service does not have.
     pub(crate) fn n_held(&self) -> u64 {
-        self.desk.books.n_held()
+        self.state.books.n_held()
     }
 }

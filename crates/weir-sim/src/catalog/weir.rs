@@ -15,7 +15,7 @@ use weir_world::Retry;
 
 use super::agenda::Task;
 use super::books::{Copy, FileKey, State};
-use super::desk::{Around, Daemons, Desk, Order};
+use super::state::{Around, CatalogState, Daemons, Order};
 use crate::scene::Scene;
 use crate::slab::Key;
 use crate::spec::SimPlan;
@@ -47,7 +47,7 @@ const PARALLEL: usize = 8;
 
 /// The deletions at one storage element.
 #[derive(Debug, Default)]
-struct Reaper {
+struct WeirReaper {
     waiting: VecDeque<Copy>,
     /// The copies that are being deleted.
     chunk: Vec<Copy>,
@@ -91,8 +91,8 @@ impl Due {
         }
     }
 
-    fn push(&mut self, desk: &Desk, key: FileKey) {
-        let Some(rule) = desk.books.rules.get(key.rule) else {
+    fn push(&mut self, state: &CatalogState, key: FileKey) {
+        let Some(rule) = state.books.rules.get(key.rule) else {
             return;
         };
         let stream = self.streams[rule.ask];
@@ -150,7 +150,7 @@ pub(super) struct Weir {
     n_refusals: u32,
     /// Whether it will be looked for rules that are stuck.
     is_repairing: bool,
-    reapers: Vec<Reaper>,
+    reapers: Vec<WeirReaper>,
 }
 
 impl Weir {
@@ -166,7 +166,7 @@ impl Weir {
             is_submitting: false,
             n_refusals: 0,
             is_repairing: false,
-            reapers: scene.storages.iter().map(|_| Reaper::default()).collect(),
+            reapers: scene.storages.iter().map(|_| WeirReaper::default()).collect(),
         }
     }
 
@@ -177,83 +177,83 @@ impl Weir {
     }
 
     /// Makes a part of the locks of the rule that waits longest, and releases rules that have ended.
-    fn evaluate(&mut self, at: Timestamp, desk: &mut Desk) {
+    fn evaluate(&mut self, at: Timestamp, state: &mut CatalogState) {
         while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= at) {
             for rule in entry.remove() {
-                self.release(at, rule, desk);
+                self.release(at, rule, state);
             }
         }
         let Some((rule, from)) = self.evaluations.pop_front() else {
             return;
         };
-        let n_files = desk.books.rules.get(rule).map_or(0, |rule| rule.files.len());
+        let n_files = state.books.rules.get(rule).map_or(0, |rule| rule.files.len());
         let to = n_files.min(from + PART);
         let done = self.evaluator(at, to.saturating_sub(from));
         for file in from..to {
             let key = FileKey { rule, at: file as u32 };
-            if let Some(file) = desk.books.file_mut(key) {
+            if let Some(file) = state.books.file_mut(key) {
                 file.requested = done;
             }
             self.made.push_back((done, key));
         }
-        desk.agenda.add(done, Task::Made(rule));
+        state.agenda.add(done, Task::Made(rule));
         if to < n_files {
             self.evaluations.push_back((rule, to));
         }
         if !self.evaluations.is_empty() {
-            desk.agenda.add(done, Task::Evaluate);
+            state.agenda.add(done, Task::Evaluate);
         }
     }
 
     /// The requests of a part are there.
-    fn made(&mut self, at: Timestamp, desk: &mut Desk) {
+    fn made(&mut self, at: Timestamp, state: &mut CatalogState) {
         while self.made.front().is_some_and(|(made, _)| *made <= at) {
             if let Some((_, key)) = self.made.pop_front() {
-                self.due.push(desk, key);
+                self.due.push(state, key);
             }
         }
-        self.wake_submitter(at, desk);
+        self.wake_submitter(at, state);
     }
 
-    fn release(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
-        let Some(rule) = desk.books.rules.get(key) else { return };
+    fn release(&mut self, at: Timestamp, key: Key, state: &mut CatalogState) {
+        let Some(rule) = state.books.rules.get(key) else { return };
         debug_assert!(rule.life.is_over(at), "a rule is released before its end");
-        let (ask, n_files, destination) = (rule.ask, rule.files.len(), desk.books.places[rule.ask].2);
+        let (ask, n_files, destination) = (rule.ask, rule.files.len(), state.books.places[rule.ask].2);
         let done = self.evaluator(at, n_files);
-        let left = desk.books.release(at, key);
+        let left = state.books.release(at, key);
         self.due.returned(ask, left.transfers.len() as u64);
         if !left.transfers.is_empty() {
-            desk.orders.push(Order::Cancel(left.transfers));
+            state.orders.push(Order::Cancel(left.transfers));
         }
         let reaper = &mut self.reapers[destination];
         reaper.waiting.extend(left.copies);
         if !reaper.waiting.is_empty() && !reaper.is_awake {
             reaper.is_awake = true;
-            desk.agenda.add(done + LOOK, Task::Reap(destination as u32));
+            state.agenda.add(done + LOOK, Task::Reap(destination as u32));
         }
     }
 
-    fn wake_submitter(&mut self, at: Timestamp, desk: &mut Desk) {
+    fn wake_submitter(&mut self, at: Timestamp, state: &mut CatalogState) {
         if !self.is_submitting && self.due.has_one() {
             self.is_submitting = true;
-            desk.agenda.add(at.max(self.submitter_free), Task::Submit(0));
+            state.agenda.add(at.max(self.submitter_free), Task::Submit(0));
         }
     }
 
     /// Hands requests over to the transfer service, those first that wait longest. Requests that no rule wants any more are passed over.
-    fn submit(&mut self, at: Timestamp, desk: &mut Desk, around: &Around<'_>) {
+    fn submit(&mut self, at: Timestamp, state: &mut CatalogState, around: &Around<'_>) {
         self.is_submitting = false;
         if around.is_away(at) {
             self.n_refusals += 1;
             self.submitter_free = at + PATIENCE + retry::after_refusal(self.n_refusals, None);
-            return self.wake_submitter(at, desk);
+            return self.wake_submitter(at, state);
         }
         self.n_refusals = 0;
         let mut groups: BTreeMap<usize, Vec<FileKey>> = BTreeMap::new();
         let mut taken = 0;
         while taken < REQUESTS {
             let Some(key) = self.due.pop() else { break };
-            let Some(rule) = desk.books.rules.get(key.rule) else {
+            let Some(rule) = state.books.rules.get(key.rule) else {
                 continue;
             };
             let is_due = rule.files[key.at as usize].state == State::Queued;
@@ -269,15 +269,15 @@ impl Weir {
                 n_jobs += 1;
                 let wants = files
                     .iter()
-                    .filter_map(|key| desk.books.file(*key))
+                    .filter_map(|key| state.books.file(*key))
                     .map(|file| file.want);
                 let wants = wants.collect();
                 for key in files {
-                    if let Some(file) = desk.books.file_mut(*key) {
+                    if let Some(file) = state.books.file_mut(*key) {
                         file.state = State::Submitting;
                     }
                 }
-                desk.orders.push(Order::Submit {
+                state.orders.push(Order::Submit {
                     ask,
                     files: files.to_vec(),
                     wants,
@@ -285,33 +285,33 @@ impl Weir {
             }
         }
         self.submitter_free = at + JOB * (n_jobs as usize).div_ceil(JOBS) as u32;
-        self.wake_submitter(at, desk);
+        self.wake_submitter(at, state);
     }
 
     /// A request failed: it is submitted again, or its file is stuck until the rule is repaired.
-    fn failed(&mut self, at: Timestamp, key: FileKey, recoverable: bool, desk: &mut Desk) {
-        let Some(file) = desk.books.file_mut(key) else { return };
+    fn failed(&mut self, at: Timestamp, key: FileKey, recoverable: bool, state: &mut CatalogState) {
+        let Some(file) = state.books.file_mut(key) else { return };
         file.n_failures += 1;
         match retry::after_failure(file.n_failures, recoverable, false) {
-            Next::Again(pause) => desk.agenda.add(at + pause, Task::Again(key)),
+            Next::Again(pause) => state.agenda.add(at + pause, Task::Again(key)),
             Next::Stuck => {
-                desk.books.stuck(at, key);
+                state.books.stuck(at, key);
                 if !std::mem::replace(&mut self.is_repairing, true) {
-                    desk.agenda.add(at + REPAIR_AFTER, Task::Repair);
+                    state.agenda.add(at + REPAIR_AFTER, Task::Repair);
                 }
             }
         }
     }
 
-    fn again(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk) {
-        desk.books.queue_again(key);
-        self.due.push(desk, key);
-        self.wake_submitter(at, desk);
+    fn again(&mut self, at: Timestamp, key: FileKey, state: &mut CatalogState) {
+        state.books.queue_again(key);
+        self.due.push(state, key);
+        self.wake_submitter(at, state);
     }
 
-    fn repair(&mut self, at: Timestamp, desk: &mut Desk) {
+    fn repair(&mut self, at: Timestamp, state: &mut CatalogState) {
         let is_due = |rule: &super::books::Rule| rule.stuck_since.is_some_and(|since| since + REPAIR_AFTER <= at);
-        let due: Vec<Key> = desk
+        let due: Vec<Key> = state
             .books
             .rules
             .iter()
@@ -319,22 +319,22 @@ impl Weir {
             .map(|(key, _)| key)
             .collect();
         for rule in due {
-            for file in desk.books.repair(rule) {
-                self.again(at, file, desk);
+            for file in state.books.repair(rule) {
+                self.again(at, file, state);
             }
         }
-        let next = desk.books.rules.iter().filter_map(|(_, rule)| rule.stuck_since).min();
+        let next = state.books.rules.iter().filter_map(|(_, rule)| rule.stuck_since).min();
         self.is_repairing = next.is_some();
         if let Some(since) = next {
-            desk.agenda.add(since + REPAIR_AFTER, Task::Repair);
+            state.agenda.add(since + REPAIR_AFTER, Task::Repair);
         }
     }
 
     /// Deletes a chunk at one storage element, each with a worker of its own.
-    fn reap(&mut self, at: Timestamp, storage: usize, desk: &mut Desk, around: &Around<'_>) {
+    fn reap(&mut self, at: Timestamp, storage: usize, state: &mut CatalogState, around: &Around<'_>) {
         let reaper = &mut self.reapers[storage];
         for copy in reaper.chunk.drain(..) {
-            desk.books.deleted(at, &copy);
+            state.books.deleted(at, &copy);
         }
         let replica = |(copy, at): (&Copy, u64)| Replica {
             file: DidId(at),
@@ -350,52 +350,52 @@ impl Weir {
         reaper.is_awake = n_chosen > 0;
         if n_chosen > 0 {
             let time = (around.delete_time)(storage) * n_chosen.div_ceil(PARALLEL) as u32;
-            desk.agenda.add(at + time, Task::Reap(storage as u32));
+            state.agenda.add(at + time, Task::Reap(storage as u32));
         }
     }
 }
 
 impl Daemons for Weir {
-    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
-        let Some(rule) = desk.books.rules.get_mut(key) else {
+    fn asked(&mut self, at: Timestamp, key: Key, state: &mut CatalogState) {
+        let Some(rule) = state.books.rules.get_mut(key) else {
             return;
         };
         rule.answered = Some(at);
         let ends = rule.ends();
         self.ends.entry(ends).or_default().push(key);
-        desk.agenda.add(ends, Task::Evaluate);
+        state.agenda.add(ends, Task::Evaluate);
         self.evaluations.push_back((key, 0));
-        desk.agenda.add(at.max(self.evaluator_free), Task::Evaluate);
+        state.agenda.add(at.max(self.evaluator_free), Task::Evaluate);
     }
 
-    fn ended(&mut self, at: Timestamp, key: FileKey, desk: &mut Desk) {
-        if let Some(rule) = desk.books.rules.get(key.rule) {
+    fn ended(&mut self, at: Timestamp, key: FileKey, state: &mut CatalogState) {
+        if let Some(rule) = state.books.rules.get(key.rule) {
             self.due.returned(rule.ask, 1);
         }
-        let last = desk.books.file(key).and_then(|file| file.last.as_deref());
+        let last = state.books.file(key).and_then(|file| file.last.as_deref());
         let Some(row) = last else { return };
         if row.state == Settled::Finished {
             self.completer_free = self.completer_free.max(at) + COMPLETION;
             let at = self.completer_free;
-            if let Some(rule) = desk.books.lock_ok(at, key) {
+            if let Some(rule) = state.books.lock_ok(at, key) {
                 self.ends.entry(at).or_default().push(rule);
-                desk.agenda.add(at, Task::Evaluate);
+                state.agenda.add(at, Task::Evaluate);
             }
         } else {
             let recoverable = row.failure.as_ref().is_none_or(|failure| failure.retry != Retry::Never);
-            self.failed(at, key, recoverable, desk);
+            self.failed(at, key, recoverable, state);
         }
-        self.wake_submitter(at, desk);
+        self.wake_submitter(at, state);
     }
 
-    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>) {
+    fn turn(&mut self, at: Timestamp, task: Task, state: &mut CatalogState, around: &Around<'_>) {
         match task {
-            Task::Evaluate => self.evaluate(at, desk),
-            Task::Submit(_) => self.submit(at, desk, around),
-            Task::Again(file) => self.again(at, file, desk),
-            Task::Repair => self.repair(at, desk),
-            Task::Reap(storage) => self.reap(at, storage as usize, desk, around),
-            Task::Made(_) => self.made(at, desk),
+            Task::Evaluate => self.evaluate(at, state),
+            Task::Submit(_) => self.submit(at, state, around),
+            Task::Again(file) => self.again(at, file, state),
+            Task::Repair => self.repair(at, state),
+            Task::Reap(storage) => self.reap(at, storage as usize, state, around),
+            Task::Made(_) => self.made(at, state),
             Task::Throttle | Task::Poll(_) | Task::Finish(_) | Task::Clean(_) => {}
         }
     }

@@ -8,7 +8,7 @@ use weir_units::Bytes;
 
 use super::file::{File, FlowEntry, Id, LinkEntry, Policy};
 use super::place::{find_lines, path_at};
-use super::{Flow, Link, Scenario};
+use super::{Link, Scenario, ScenarioFlow};
 use crate::network::{Moment, Rate, Sharing};
 
 /// Bandwidths from 1 bit/s to 10¹⁸ bit/s; a value outside is probably in another unit.
@@ -246,7 +246,7 @@ fn link(at: usize, entry: &LinkEntry, problems: &mut Problems) -> Link {
     }
 }
 
-fn flow(at: usize, entry: &FlowEntry, names: &Names<'_>, problems: &mut Problems) -> Flow {
+fn flow(at: usize, entry: &FlowEntry, names: &Names<'_>, problems: &mut Problems) -> ScenarioFlow {
     let key = |key: &str| format!("flows[{at}].{key}");
     let id = shown(&entry.id);
     for (end, node) in [("src", &entry.src), ("dst", &entry.dst)] {
@@ -290,7 +290,7 @@ fn flow(at: usize, entry: &FlowEntry, names: &Names<'_>, problems: &mut Problems
             "give bits per second, or 0 for no limit",
         );
     }
-    Flow {
+    ScenarioFlow {
         id: entry.id.clone(),
         start: Moment::from_seconds(entry.start_s).unwrap_or_default(),
         size: Bytes(size),

@@ -32,7 +32,7 @@ pub use run::{FlowOutcome, Model, Outcome, Stats};
 #[derive(Debug, Clone)]
 pub struct Scenario {
     links: Vec<Link>,
-    flows: Vec<Flow>,
+    flows: Vec<ScenarioFlow>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ struct Link {
 }
 
 #[derive(Debug, Clone)]
-struct Flow {
+struct ScenarioFlow {
     id: file::Id,
     start: crate::network::Moment,
     size: weir_units::Bytes,

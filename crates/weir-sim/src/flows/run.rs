@@ -3,7 +3,7 @@
 use weir_units::Bytes;
 
 use super::file::Id;
-use super::{Flow, Problem, Scenario};
+use super::{Problem, Scenario, ScenarioFlow};
 use crate::network::{ClassId, Moment, Network, Rate, ResourceId, Sharing, Weight};
 
 /// How flows share a link.
@@ -99,7 +99,7 @@ impl Scenario {
             .collect();
         let shared = self.shared_links();
         let unit = self.weight_unit(&shared);
-        let begin = |(at, flow): (usize, &Flow)| self.begin(at, flow, model, unit, &shared);
+        let begin = |(at, flow): (usize, &ScenarioFlow)| self.begin(at, flow, model, unit, &shared);
         let mut starts: Vec<Start> = self.flows.iter().enumerate().map(begin).collect();
         self.check_weights(&starts)?;
         self.classify(&mut starts, &links, &shared, &mut network);
@@ -123,7 +123,7 @@ impl Scenario {
     }
 
     /// The rate that unshared links allow a flow: a link crossed twice carries each byte twice, a fat pipe does not.
-    fn cap_alone(&self, flow: &Flow, shared: &[bool]) -> Option<Rate> {
+    fn cap_alone(&self, flow: &ScenarioFlow, shared: &[bool]) -> Option<Rate> {
         let mut path: Vec<u32> = flow
             .path
             .iter()
@@ -140,18 +140,18 @@ impl Scenario {
     }
 
     /// The latency of a flow's path.
-    fn latency(&self, flow: &Flow) -> Moment {
+    fn latency(&self, flow: &ScenarioFlow) -> Moment {
         Moment(flow.path.iter().map(|link| self.links[*link as usize].latency.0).sum())
     }
 
     /// Streams ÷ seconds of a path's latency.
-    fn pull(&self, flow: &Flow) -> f64 {
+    fn pull(&self, flow: &ScenarioFlow) -> f64 {
         f64::from(flow.streams) / self.latency(flow).as_seconds().max(LATENCY_MIN)
     }
 
     /// The weight of a flow of one stream and one second of latency in `rtt`: only ratios count, so it keeps all in range.
     fn weight_unit(&self, shared: &[bool]) -> f64 {
-        let shares = |flow: &&Flow| flow.path.iter().any(|link| shared[*link as usize]);
+        let shares = |flow: &&ScenarioFlow| flow.path.iter().any(|link| shared[*link as usize]);
         let pulls = || self.flows.iter().filter(shares).map(|flow| self.pull(flow));
         let (lightest, heaviest) = (
             pulls().fold(f64::MAX, f64::min),
@@ -187,7 +187,7 @@ impl Scenario {
     }
 
     /// When and how a flow begins to send.
-    fn begin(&self, at: usize, flow: &Flow, model: Model, unit: f64, shared: &[bool]) -> Start {
+    fn begin(&self, at: usize, flow: &ScenarioFlow, model: Model, unit: f64, shared: &[bool]) -> Start {
         let latency = self.latency(flow);
         let attos = latency.0;
         let (weight, window) = match model {
@@ -272,7 +272,7 @@ impl Run {
     }
 
     /// Runs all starts and ends, in the order of time.
-    fn all(&mut self, starts: &[Start], flows: &[Flow]) {
+    fn all(&mut self, starts: &[Start], flows: &[ScenarioFlow]) {
         let mut starts = starts.iter().peekable();
         let mut ended = Vec::new();
         loop {

@@ -108,7 +108,7 @@ pub(super) struct Members {
 }
 
 #[derive(Debug)]
-struct Class {
+struct Population {
     route: u32,
     weight: Weight,
     cap: f64,
@@ -118,7 +118,7 @@ struct Class {
     cap_asked: f64,
 }
 
-impl Class {
+impl Population {
     fn cap_level(&self) -> f64 {
         self.cap / self.weight.as_f64()
     }
@@ -140,7 +140,7 @@ pub(super) struct Shares {
     pub(super) members: Vec<Members>,
     /// Resource and number of crossings, route after route.
     pub(super) hops: Vec<(u32, u32)>,
-    classes: Vec<Class>,
+    classes: Vec<Population>,
     /// Resources whose level may no longer hold.
     pub(super) dirty: Vec<u32>,
 }
@@ -190,7 +190,7 @@ impl Shares {
     /// Adds a class without flows to a route.
     pub(super) fn add_class(&mut self, route: u32, weight: Weight, cap: f64) -> u32 {
         let id = self.classes.len() as u32;
-        let mut class = Class {
+        let mut class = Population {
             route,
             weight,
             cap,
@@ -370,7 +370,7 @@ impl Shares {
         }
     }
 
-    fn cap_of(&self, class: &Class) -> f64 {
+    fn cap_of(&self, class: &Population) -> f64 {
         let capacity = |pipe: &u32| self.resources[*pipe as usize].capacity;
         self.members[class.route as usize]
             .fat_pipes

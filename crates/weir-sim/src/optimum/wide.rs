@@ -10,12 +10,12 @@ use crate::scene::{Scene, Site};
 use crate::spec::{Segment, SimPlan};
 
 /// The capacity left to the run, from each moment on.
-type Left = Vec<(Duration, BitRate)>;
+type CapacityCurve = Vec<(Duration, BitRate)>;
 
 /// The capacity left of each site's connection, in and out, and of each segment.
 pub(super) struct Wide {
-    pub(super) sites: Vec<[Option<Left>; 2]>,
-    pub(super) segments: Vec<Left>,
+    pub(super) sites: Vec<[Option<CapacityCurve>; 2]>,
+    pub(super) segments: Vec<CapacityCurve>,
 }
 
 impl Wide {
@@ -77,8 +77,8 @@ impl Wide {
 }
 
 /// Delays each decrease by this duration.
-fn drops_later(left: Left, late: Duration) -> Left {
-    let mut list: Left = Vec::with_capacity(left.len());
+fn drops_later(left: CapacityCurve, late: Duration) -> CapacityCurve {
+    let mut list: CapacityCurve = Vec::with_capacity(left.len());
     for (at, rate) in left {
         let before = list.last().copied().unwrap_or_default();
         let at = if rate < before.1 { at + late } else { at };

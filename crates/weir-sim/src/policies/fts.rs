@@ -37,7 +37,7 @@ const PART: Duration = Duration::from_secs(60);
 
 /// The transfers that ended on a link within one part of time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Part {
+struct TimeSlice {
     number: u64,
     finished: u64,
     failed: u64,
@@ -48,7 +48,7 @@ struct Part {
 struct LinkHistory {
     /// The decision; zero before the first.
     decision: u32,
-    parts: VecDeque<Part>,
+    parts: VecDeque<TimeSlice>,
 }
 
 /// The optimizer's view of a link.
@@ -126,9 +126,9 @@ impl Optimizer {
         let number = part_of(now);
         let parts = &mut self.link(link).parts;
         if parts.back().is_none_or(|part| part.number != number) {
-            parts.push_back(Part {
+            parts.push_back(TimeSlice {
                 number,
-                ..Part::default()
+                ..TimeSlice::default()
             });
             let oldest = number.saturating_sub((HISTORY.as_secs() / PART.as_secs()) + 1);
             while parts.front().is_some_and(|part| part.number < oldest) {
@@ -232,11 +232,11 @@ fn due_by(cycle: &Cycle, now: Timestamp) -> usize {
 
 /// The ends within the window, which depends on the mean duration: 5 minutes below 30 s, 15 below 900 s, else 30. It is
 /// 30 minutes too at exactly 0 and 30 s, which match neither of FTS's two comparisons.
-fn window(parts: &VecDeque<Part>, now: Timestamp) -> Part {
+fn window(parts: &VecDeque<TimeSlice>, now: Timestamp) -> TimeSlice {
     let sum = |minutes: u64| {
         let oldest = part_of(now).saturating_sub(minutes);
         let recent = parts.iter().filter(|part| part.number >= oldest);
-        recent.fold(Part::default(), |sum, part| Part {
+        recent.fold(TimeSlice::default(), |sum, part| TimeSlice {
             number: 0,
             finished: sum.finished + part.finished,
             failed: sum.failed + part.failed,
@@ -251,7 +251,7 @@ fn window(parts: &VecDeque<Part>, now: Timestamp) -> Part {
     }
 }
 
-impl Part {
+impl TimeSlice {
     /// Finished of all that ended, in per cent, rounded up; 100 if nothing ended.
     fn success_percent(&self) -> u64 {
         let all = self.finished + self.failed;

@@ -18,7 +18,7 @@ use crate::slab::Key;
 pub(crate) struct Attempt {
     pub(super) op: OpId,
     pub(super) file: Key,
-    pub(super) seat: u32,
+    pub(super) core: u32,
     pub(super) link: u32,
     pub(super) started: Timestamp,
     fate: Fate,
@@ -59,7 +59,7 @@ fn place(held: u8) -> (usize, Way, bool) {
 
 impl World {
     /// Starts an attempt: it gets its tokens, an old file is deleted, and connections are opened.
-    pub(super) fn start(&mut self, seat: u32, op: OpId, file: Key) {
+    pub(super) fn start(&mut self, core: u32, op: OpId, file: Key) {
         let now = self.now;
         let Some(entry) = self.files.get_mut(file) else { return };
         let link = self.scene.asks[entry.ask as usize].link;
@@ -70,7 +70,7 @@ impl World {
         let key = self.attempts.insert(Attempt {
             op,
             file,
-            seat,
+            core,
             link: link as u32,
             started: now,
             fate,
@@ -86,7 +86,7 @@ impl World {
             entry.attempt = Some(key);
         }
         self.checks.began(now, &self.scene, link);
-        self.tell(seat, op, WorldEvent::Started);
+        self.tell(core, op, WorldEvent::Started);
         let at = now + self.preparation(link, first, streamed);
         self.events.add(at, Event::Ready(key));
     }
@@ -362,7 +362,7 @@ impl World {
                 file.failure = Some(Box::new(failure.clone()));
             }
         }
-        self.tell(attempt.seat, attempt.op, WorldEvent::Ended(outcome));
+        self.tell(attempt.core, attempt.op, WorldEvent::Ended(outcome));
     }
 
     /// Takes an unfinished flow out of the network, and counts the bytes that it has moved.
@@ -419,8 +419,8 @@ impl World {
         self.acquire(key);
     }
 
-    pub(super) fn tell(&mut self, seat: u32, op: OpId, event: WorldEvent) {
-        self.seats[seat as usize].inputs.push(Input::World(op, event));
+    pub(super) fn tell(&mut self, core: u32, op: OpId, event: WorldEvent) {
+        self.cores[core as usize].inputs.push(Input::World(op, event));
     }
 }
 

@@ -416,12 +416,12 @@ impl Demand for Traffic<'_> {
             Setting::Target(ends(link), Some(rate).filter(|rate| *rate > BitRate::ZERO))
         };
         let changes: Vec<Setting> = scene.links.iter().zip(rates).map(target).collect();
-        for seat in 0..world.seats.len() {
+        for core in 0..world.cores.len() {
             let set = Command::Set {
                 ticket: Ticket(u64::MAX),
                 changes: changes.clone().into(),
             };
-            world.command(seat, set);
+            world.command(core, set);
         }
     }
 

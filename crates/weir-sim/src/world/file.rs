@@ -15,7 +15,7 @@ pub(crate) struct File {
     /// Index of the link of a workload.
     pub(crate) ask: u32,
     /// Index of the core that schedules it.
-    pub(crate) seat: u32,
+    pub(crate) core: u32,
     pub(crate) size: u64,
     pub(crate) mode: CopyMode,
     pub(crate) wanted: Timestamp,
@@ -86,7 +86,7 @@ impl Files {
 
 impl File {
     /// Checks an order, and describes its error if there is one.
-    pub(crate) fn order(op: OpId, seat: u32, file: Option<&Self>) -> Option<String> {
+    pub(crate) fn order(op: OpId, core: u32, file: Option<&Self>) -> Option<String> {
         let Some(file) = file else {
             return Some(format!("{op} moves a file that nobody submitted, or that has ended"));
         };
@@ -96,7 +96,7 @@ impl File {
         if file.delivered {
             return Some(format!("{op} moves a file that was delivered before"));
         }
-        (file.seat != seat).then(|| format!("{op} moves a file of another scheduler"))
+        (file.core != core).then(|| format!("{op} moves a file of another scheduler"))
     }
 
     /// Its row, once it has ended.

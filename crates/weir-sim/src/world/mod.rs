@@ -7,12 +7,12 @@
 
 mod attempt;
 mod chain;
+mod core_runner;
 mod demand;
 mod events;
 mod file;
 mod probe;
 mod run;
-mod seat;
 mod steps;
 mod storage;
 mod usage;
@@ -37,9 +37,9 @@ use crate::policies::AnyCore;
 use crate::scene::{Scene, outages};
 use crate::slab::{Key, Slab};
 use attempt::Attempt;
+use core_runner::CoreRunner;
 use events::{Event, Events};
 use file::{File, Files};
-use seat::Seat;
 use storage::{Doors, Tokens};
 use wires::Wires;
 
@@ -63,7 +63,7 @@ pub struct World {
     wires: Wires,
     doors: Vec<Doors>,
     tokens: Tokens,
-    seats: Vec<Seat>,
+    cores: Vec<CoreRunner>,
     files: Files,
     attempts: Slab<Attempt>,
     /// One stream of randomness per link.
@@ -107,7 +107,7 @@ impl World {
             classes: BTreeMap::new(),
             doors,
             tokens: Tokens::default(),
-            seats: cores.into_iter().map(Seat::new).collect(),
+            cores: cores.into_iter().map(CoreRunner::new).collect(),
             files: Files::default(),
             attempts: Slab::default(),
             random: scene.links.iter().map(random).collect(),
@@ -182,8 +182,8 @@ impl World {
     }
 
     /// Gives a command to a core.
-    pub fn command(&mut self, seat: usize, command: Command) {
-        self.seats[seat].inputs.push(Input::Command(command));
+    pub fn command(&mut self, core: usize, command: Command) {
+        self.cores[core].inputs.push(Input::Command(command));
     }
 
     /// Takes the transfers that have ended since the last call, in the order in which their ends became durable.
@@ -192,12 +192,12 @@ impl World {
     }
 
     /// Takes in a file that a core may be told to move, for the link of a workload; gives its number.
-    pub fn register(&mut self, seat: usize, ask: usize, want: Want) -> TransferId {
+    pub fn register(&mut self, core: usize, ask: usize, want: Want) -> TransferId {
         let id = self.files.number();
         self.files.insert(File {
             id,
             ask: ask as u32,
-            seat: seat as u32,
+            core: core as u32,
             size: want.size,
             mode: want.mode,
             wanted: want.wanted,
@@ -227,28 +227,28 @@ impl World {
 
     /// Cancels transfers.
     fn cancel(&mut self, transfers: &[TransferId]) {
-        let mut seats: BTreeMap<usize, Vec<TransferId>> = BTreeMap::new();
+        let mut cores: BTreeMap<usize, Vec<TransferId>> = BTreeMap::new();
         for id in transfers {
             let file = self.files.find(*id).and_then(|key| self.files.get(key));
             if let Some(file) = file {
-                seats.entry(file.seat as usize).or_default().push(*id);
+                cores.entry(file.core as usize).or_default().push(*id);
             }
         }
-        for (seat, transfers) in seats {
+        for (core, transfers) in cores {
             let cancel = Command::Cancel {
                 ticket: weir_sched::Ticket(u64::MAX),
                 transfers: transfers.into(),
             };
-            self.command(seat, cancel);
+            self.command(core, cancel);
         }
     }
 
     /// Submits a job, files of one link of a workload, to the core on a seat; gives the numbers of its transfers.
-    pub fn submit(&mut self, seat: usize, ask: usize, terms: Terms, activity: u32, wants: &[Want]) -> Vec<TransferId> {
+    pub fn submit(&mut self, core: usize, ask: usize, terms: Terms, activity: u32, wants: &[Want]) -> Vec<TransferId> {
         let link = &self.scene.links[self.scene.asks[ask].link];
         let ends = [link.source, link.destination].map(|end| weir_sched::SeId(end as u32));
         let spec = |world: &mut Self, want: &Want| TransferSpec {
-            id: world.register(seat, ask, *want),
+            id: world.register(core, ask, *want),
             source: ends[0],
             destination: ends[1],
             size: weir_units::Bytes(want.size),
@@ -264,13 +264,13 @@ impl World {
             transfers,
             routes: Vec::new(),
         };
-        self.command(seat, Command::Submit(std::sync::Arc::new(job)));
+        self.command(core, Command::Submit(std::sync::Arc::new(job)));
         ids
     }
 
     /// The next moment at which anything happens; `None` if nothing ever will.
     pub fn next_moment(&mut self) -> Option<Timestamp> {
-        if self.seats.iter().any(|seat| seat.is_due(self.now)) {
+        if self.cores.iter().any(|core| core.is_due(self.now)) {
             return Some(self.now);
         }
         let flow = self.probe.within(Part::Network, || self.network.next_end());
@@ -311,7 +311,7 @@ impl World {
             Event::Impatient(key) => self.impatient(key),
             Event::Fail(key) => self.give_up(key),
             Event::Complete(key) => self.complete(key, at),
-            Event::Committed(seat) => self.committed(seat),
+            Event::Committed(core) => self.committed(core),
             Event::Wake(_) => {} // The seat knows its own wish; the event only brings the moment about.
             Event::Inject(workload) => demand.inject(self, workload as usize),
             Event::Submit(ask) => demand.submit(self, ask as usize),
@@ -369,24 +369,24 @@ impl World {
         }
     }
 
-    fn committed(&mut self, seat: u32) {
-        let place = &mut self.seats[seat as usize];
+    fn committed(&mut self, core: u32) {
+        let place = &mut self.cores[core as usize];
         if let Some(seq) = place.store.complete() {
             place.inputs.push(Input::Persisted(seq));
         }
-        self.commit(seat);
+        self.commit(core);
     }
 
     /// Begins a commit if there are records. A commit shorter than a tick is complete in this one.
-    fn commit(&mut self, seat: u32) {
-        let place = &mut self.seats[seat as usize];
+    fn commit(&mut self, core: u32) {
+        let place = &mut self.cores[core as usize];
         let Some(at) = place.store.begin(&self.scene.store, self.now) else {
             return;
         };
         if at <= self.now + self.scene.tick {
             place.inputs.extend(place.store.complete().map(Input::Persisted));
         } else {
-            self.events.add(at, Event::Committed(seat));
+            self.events.add(at, Event::Committed(core));
         }
     }
 
@@ -394,20 +394,20 @@ impl World {
     fn step_cores(&mut self, demand: &mut dyn Demand) {
         for round in 0.. {
             assert!(round < RESTLESS, "a core does not come to rest at {:?}", self.now);
-            let due: Vec<usize> = (0..self.seats.len())
-                .filter(|seat| self.seats[*seat].is_due(self.now))
+            let due: Vec<usize> = (0..self.cores.len())
+                .filter(|core| self.cores[*core].is_due(self.now))
                 .collect();
             if due.is_empty() {
                 return;
             }
-            for seat in due {
-                self.step_core(seat, demand);
+            for core in due {
+                self.step_core(core, demand);
             }
         }
     }
 
-    fn step_core(&mut self, seat: usize, demand: &mut dyn Demand) {
-        let place = &mut self.seats[seat];
+    fn step_core(&mut self, core: usize, demand: &mut dyn Demand) {
+        let place = &mut self.cores[core];
         if place.wake.take_if(|at| *at <= self.now).is_some() {
             place.inputs.push(Input::Timer);
         }
@@ -419,27 +419,27 @@ impl World {
         inputs.clear();
         place.inputs = inputs;
         for effect in effects.drain(..) {
-            self.carry_out(seat as u32, effect, demand);
+            self.carry_out(core as u32, effect, demand);
         }
         self.effects = effects;
-        self.commit(seat as u32);
+        self.commit(core as u32);
     }
 
-    fn carry_out(&mut self, seat: u32, effect: Effect, demand: &mut dyn Demand) {
+    fn carry_out(&mut self, core: u32, effect: Effect, demand: &mut dyn Demand) {
         match effect {
             Effect::Persist(seq, record) => {
-                let follows = self.seats[seat as usize].store.take(seq);
+                let follows = self.cores[core as usize].store.take(seq);
                 self.checks.persisted(follows, seq);
                 if let Record::Submitted(_) = record {
                     self.checks.submitted();
                 }
             }
             Effect::Ack(_) => {}
-            Effect::Start(op, Op::Copy { .. }) => self.order(seat, op),
+            Effect::Start(op, Op::Copy { .. }) => self.order(core, op),
             Effect::Start(op, _) => {
                 let bytes_moved = weir_units::Bytes::ZERO;
                 self.tell(
-                    seat,
+                    core,
                     op,
                     WorldEvent::Ended(weir_world::Outcome::Stopped { bytes_moved }),
                 );
@@ -447,28 +447,28 @@ impl World {
             Effect::Stop(op) => self.halt(op),
             Effect::Emit(CoreEvent::Settled { transfer, state }) => self.settle(transfer, state, demand),
             Effect::Emit(CoreEvent::Refused { job, refusal }) => self.checks.refused(&format!("{job}: {refusal}")),
-            Effect::WakeAt(at) => self.wake(seat, at),
+            Effect::WakeAt(at) => self.wake(core, at),
         }
     }
 
-    fn wake(&mut self, seat: u32, at: Timestamp) {
-        let place = &mut self.seats[seat as usize];
+    fn wake(&mut self, core: u32, at: Timestamp) {
+        let place = &mut self.cores[core as usize];
         if place.wake.is_none_or(|wish| at < wish) {
             place.wake = Some(at);
-            self.events.add(at, Event::Wake(seat));
+            self.events.add(at, Event::Wake(core));
         }
     }
 
     /// A core orders a copy.
-    fn order(&mut self, seat: u32, op: OpId) {
+    fn order(&mut self, core: u32, op: OpId) {
         let found = self.files.find(op.transfer);
         let file = found.and_then(|key| self.files.get(key));
-        if let Some(violation) = File::order(op, seat, file) {
+        if let Some(violation) = File::order(op, core, file) {
             self.checks.violate(self.now, &violation);
-            return self.tell(seat, op, WorldEvent::Lost);
+            return self.tell(core, op, WorldEvent::Lost);
         }
         if let Some(key) = found {
-            self.start(seat, op, key);
+            self.start(core, op, key);
         }
     }
 
@@ -528,9 +528,9 @@ impl World {
         let Some(attempt) = self.attempts.get(key).filter(|attempt| attempt.flow.is_some()) else {
             return;
         };
-        let (seat, op) = (attempt.seat, attempt.op);
+        let (core, op) = (attempt.core, attempt.op);
         let moved = self.moved(key);
-        self.tell(seat, op, WorldEvent::Progress(moved));
+        self.tell(core, op, WorldEvent::Progress(moved));
         self.watch(link, key);
     }
 

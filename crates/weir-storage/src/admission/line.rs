@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 const LOOK: usize = 64;
 
 /// A queue of waiting requests.
-pub(crate) struct Line<T> {
+pub(crate) struct WaitQueue<T> {
     /// The groups, the next one first.
     groups: VecDeque<(String, VecDeque<(u64, T)>)>,
     tickets: u64,
     waiting: usize,
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for WaitQueue<T> {
     fn default() -> Self {
         Self {
             groups: VecDeque::new(),
@@ -23,7 +23,7 @@ impl<T> Default for Line<T> {
     }
 }
 
-impl<T> Line<T> {
+impl<T> WaitQueue<T> {
     /// Joins the line; gives the ticket by which one leaves it.
     pub(crate) fn join(&mut self, group: &str, waiter: T) -> u64 {
         self.tickets += 1;
@@ -94,7 +94,7 @@ mod tests {
     /// A VO that asks for ten thousand copies would keep all others waiting behind them.
     #[test]
     fn groups_take_turns() {
-        let mut line = Line::default();
+        let mut line = WaitQueue::default();
         for number in 0..5 {
             line.join("many", format!("many {number}"));
         }
@@ -108,7 +108,7 @@ mod tests {
     /// One client at its limit would hold up its whole VO.
     #[test]
     fn who_cannot_go_lets_others_pass() {
-        let mut line = Line::default();
+        let mut line = WaitQueue::default();
         for client in ["x", "x", "y"] {
             line.join("vo", client);
         }
@@ -121,7 +121,7 @@ mod tests {
         /// Every waiting entry either leaves or has its turn, exactly once.
         #[test]
         fn nobody_is_lost_and_nobody_is_served_twice(steps in prop::collection::vec((0..3_u8, 0..4_usize), 1..300)) {
-            let mut line = Line::default();
+            let mut line = WaitQueue::default();
             let mut inside: Vec<u64> = Vec::new();
             let mut next = 0_u64;
             for (step, group) in steps {

@@ -36,7 +36,7 @@ use crate::{
     refusal::Refusal,
 };
 use ledger::{Full, Ledger};
-use line::Line;
+use line::WaitQueue;
 use ramp::{Ramp, Reading};
 use rate::Rate;
 
@@ -53,7 +53,7 @@ struct Inner {
 struct State {
     limits: Limits,
     ledger: Ledger,
-    lines: [Line<Waiter>; 3],
+    lines: [WaitQueue<Waiter>; 3],
     ends: [Rate; 3],
     /// The queue that is served first when memory is returned: they take turns.
     copies_first: bool,
@@ -65,11 +65,11 @@ struct State {
 
 struct Waiter {
     party: Party,
-    turn: oneshot::Sender<Place>,
+    turn: oneshot::Sender<Slot>,
 }
 
 /// A place that was taken.
-pub(crate) struct Place {
+pub(crate) struct Slot {
     inner: Arc<Inner>,
     work: Work,
     party: Party,
@@ -77,7 +77,7 @@ pub(crate) struct Place {
     memory: Option<Arc<Lease>>,
 }
 
-impl Place {
+impl Slot {
     /// The memory of the transfer or copy that has it.
     pub(crate) fn memory(&self) -> Arc<Lease> {
         self.memory.clone().expect("listings alone have none, and ask for none")
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let turns = {
             let mut state = self.inner.state();
@@ -106,7 +106,7 @@ impl Drop for Place {
     }
 }
 
-type Turns = Vec<(oneshot::Sender<Place>, Place)>;
+type Turns = Vec<(oneshot::Sender<Slot>, Slot)>;
 
 /// Runs outside of the lock: the slot of a waiter that has just left is returned here.
 fn hand_out(turns: Turns) {
@@ -117,7 +117,7 @@ fn hand_out(turns: Turns) {
 
 /// The right to a place, now or in turn.
 pub(crate) enum Turn {
-    Now(Place),
+    Now(Slot),
     Later(Waiting),
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Waiting {
     inner: Arc<Inner>,
     work: Work,
     ticket: u64,
-    turn: oneshot::Receiver<Place>,
+    turn: oneshot::Receiver<Slot>,
     full: Full,
     _for_memory: Option<WaitsForMemory>,
 }
@@ -143,7 +143,7 @@ impl Drop for Waiting {
 
 impl Turn {
     /// Waits for the place, however long that takes.
-    pub(crate) async fn come(self) -> Place {
+    pub(crate) async fn come(self) -> Slot {
         match self {
             Self::Now(place) => place,
             Self::Later(mut waiting) => (&mut waiting.turn)
@@ -201,7 +201,7 @@ impl Admission {
     ///
     /// # Errors
     /// None became free in that time, or too many wait already.
-    pub(crate) async fn enter(&self, work: Work, party: Party) -> Result<Place, Refusal> {
+    pub(crate) async fn enter(&self, work: Work, party: Party) -> Result<Slot, Refusal> {
         match self.line_up(work, party)? {
             Turn::Now(place) => Ok(place),
             Turn::Later(mut waiting) => {
@@ -226,7 +226,7 @@ impl Admission {
         let full = match taken {
             Ok(memory) => {
                 let inner = self.0.clone();
-                return Ok(Turn::Now(Place {
+                return Ok(Turn::Now(Slot {
                     inner,
                     work,
                     party,
@@ -328,7 +328,7 @@ impl Inner {
             if work == Work::Copy {
                 ramp.began(Instant::now());
             }
-            let place = Place {
+            let place = Slot {
                 inner: self.clone(),
                 work,
                 party: waiter.party,

@@ -17,7 +17,7 @@ use super::{
     job::{Done, Progress},
 };
 use crate::{
-    admission::Place,
+    admission::Slot,
     area::Area,
     backend::{BackendError, Reader},
     config::Verify,
@@ -45,7 +45,7 @@ impl Push {
         self: Box<Self>,
         endpoint: &Endpoint,
         progress: &Arc<Progress>,
-        turn: Place,
+        turn: Slot,
     ) -> Result<Done, CopyFailure> {
         for expected in &self.expected {
             if self
@@ -110,7 +110,7 @@ impl Push {
         endpoint: &Endpoint,
         progress: &Arc<Progress>,
         sent: &Arc<Sent>,
-        turn: Place,
+        turn: Slot,
     ) -> Result<super::remote::Answer, CopyFailure> {
         let size = self.reader.meta().size;
         let algorithms = self.algorithms();
@@ -131,7 +131,7 @@ impl Push {
             let carried = CarriedBy::default();
             request.extensions_mut().insert(carried.clone());
             progress.set_moving(true);
-            let watch = Sending {
+            let watch = PushedBody {
                 path: self.path.clone(),
                 sent: sent.clone(),
                 progress: progress.clone(),
@@ -307,7 +307,7 @@ impl Sent {
 
     /// Ends that much later than the last byte, of the last place if there are several. A copy that only waits for its
     /// answer takes no place from others.
-    async fn silent_for(&self, time: Duration, turn: Place) {
+    async fn silent_for(&self, time: Duration, turn: Slot) {
         self.ended.notified().await;
         drop(turn);
         loop {
@@ -324,14 +324,14 @@ impl Sent {
 }
 
 /// The file on its way to the destination.
-struct Sending {
+struct PushedBody {
     path: StoragePath,
     sent: Arc<Sent>,
     progress: Arc<Progress>,
     carried: CarriedBy,
 }
 
-impl Watch for Sending {
+impl Watch for PushedBody {
     fn begins(&mut self) {
         self.progress.first_byte.get_or_init(Instant::now);
         self.progress.reached_by(self.carried.connection().as_ref());

@@ -117,14 +117,14 @@ pub fn parse(body: &[u8]) -> Result<Wanted, Malformed> {
     if body.trim_ascii().is_empty() {
         return Ok(Wanted::All(Vec::new()));
     }
-    let mut reading = Reading::default();
+    let mut reading = PropfindReader::default();
     walk(body, &mut reading)?;
     reading.finish()
 }
 
 /// How far the document has been understood. `depth` counts open elements.
 #[derive(Default)]
-struct Reading {
+struct PropfindReader {
     depth: usize,
     root: Root,
     form: Option<Form>,
@@ -139,7 +139,7 @@ enum Form {
     Prop,
 }
 
-impl Visit for Reading {
+impl Visit for PropfindReader {
     fn enter(&mut self, namespace: &str, name: &str, _tag: &Tag<'_>) -> Result<(), Malformed> {
         match self.depth {
             0 => self.root.open("propfind", namespace, name)?,
@@ -170,7 +170,7 @@ impl Visit for Reading {
     }
 }
 
-impl Reading {
+impl PropfindReader {
     fn choose(&mut self, form: Form) -> Result<(), Malformed> {
         match self.form.replace(form) {
             None => Ok(()),

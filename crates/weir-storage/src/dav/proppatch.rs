@@ -17,23 +17,23 @@ pub struct Update {
 
 /// Reads the body of a PROPPATCH (RFC 4918 section 14.19): its instructions, in their order.
 pub fn parse_update(body: &[u8]) -> Result<Vec<Update>, Malformed> {
-    let updates = read(body, Reading::default())?;
+    let updates = read(body, ProppatchReader::default())?;
     if updates.is_empty() {
         return Err(Malformed::because("no property is named"));
     }
     Ok(updates)
 }
 
-/// As [`parse`], for a stored document whose values are complete.
+/// As [`parse_update`], for a stored document whose values are complete.
 pub(super) fn parse_kept(body: &[u8]) -> Result<Vec<Update>, Malformed> {
-    let reading = Reading {
+    let reading = ProppatchReader {
         kept: true,
-        ..Reading::default()
+        ..ProppatchReader::default()
     };
     read(body, reading)
 }
 
-fn read(body: &[u8], mut reading: Reading) -> Result<Vec<Update>, Malformed> {
+fn read(body: &[u8], mut reading: ProppatchReader) -> Result<Vec<Update>, Malformed> {
     walk(body, &mut reading)?;
     reading.root.finish()?;
     Ok(reading.updates)
@@ -52,7 +52,7 @@ pub fn named(updates: &[Update]) -> Vec<&Property> {
 
 /// How far the document has been understood. `depth` counts open elements.
 #[derive(Default)]
-struct Reading {
+struct ProppatchReader {
     depth: usize,
     root: Root,
     /// The languages of the elements around the properties, by their depth.
@@ -84,7 +84,7 @@ enum Instruction {
     Remove,
 }
 
-impl Reading {
+impl ProppatchReader {
     fn begin(&mut self, namespace: &str, name: &str, tag: &Tag<'_>) -> Result<(), Malformed> {
         self.properties.add(namespace, name)?;
         let property = Property::named(namespace, name);
@@ -128,7 +128,7 @@ impl Reading {
     }
 }
 
-impl Visit for Reading {
+impl Visit for ProppatchReader {
     fn enter(&mut self, namespace: &str, name: &str, tag: &Tag<'_>) -> Result<(), Malformed> {
         match self.depth {
             0 => self.root.open("propertyupdate", namespace, name)?,

@@ -63,7 +63,7 @@ impl Client {
 
 /// The accounts of all clients that move something.
 #[derive(Debug, Default)]
-pub(super) struct Clients {
+pub(super) struct ClientAccounts {
     accounts: Mutex<Accounts>,
     /// Whether any client waits for memory of its own share.
     wanted: AtomicBool,
@@ -76,7 +76,7 @@ struct Accounts {
     left: usize,
 }
 
-impl Clients {
+impl ClientAccounts {
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }

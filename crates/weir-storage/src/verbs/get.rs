@@ -16,7 +16,7 @@ use weir_units::{Algorithm, Checksum, Checksums};
 use super::{ALLOW, has_body, status};
 use crate::{
     admission::Work,
-    area::{Area, Place},
+    area::{Area, PathTarget},
     backend::{BackendError, Meta, Obstacle, Reader},
     conditional::{self, Verdict},
     data::{BlockPool, FileBody, Flow, Outflow, Watch, Way, blocking, read_block, read_cached_block},
@@ -32,12 +32,12 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let operation = if reading { Operation::Read } else { Operation::Stat };
     let path = call.path.clone();
     let (area, inside) = match call.endpoint.names.find(&path)? {
-        Place::Area(area, inside) => (area, inside),
-        Place::Above(_) => {
+        PathTarget::Area(area, inside) => (area, inside),
+        PathTarget::Above(_) => {
             call.permit(operation, &path, None).await?;
             return directory(&path, reading);
         }
-        Place::Nowhere => {
+        PathTarget::Nowhere => {
             call.permit(operation, &path, None).await?;
             return Err(Refusal::not_found(&path));
         }
@@ -325,7 +325,7 @@ fn send(
             .iter()
             .any(|algorithm| found.stored.get(*algorithm).is_none());
     let algorithms: &[Algorithm] = if lacking { &area.algorithms } else { &[] };
-    let watch = Sending {
+    let watch = SentBody {
         exchange,
         reader: found.reader.clone(),
     };
@@ -342,12 +342,12 @@ fn send(
 }
 
 /// A file on its way out.
-struct Sending {
+struct SentBody {
     exchange: Exchange,
     reader: Arc<dyn Reader>,
 }
 
-impl Watch for Sending {
+impl Watch for SentBody {
     fn completed(&mut self, checksums: Option<Checksums>) {
         self.exchange.complete(checksums.clone().unwrap_or_default());
         if let Some(checksums) = checksums {

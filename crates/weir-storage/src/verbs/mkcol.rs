@@ -7,7 +7,7 @@ use weir_http::Body;
 
 use super::{ALLOW, status};
 use crate::{
-    area::Place,
+    area::PathTarget,
     backend::{BackendError, Obstacle},
     data::blocking,
     refusal::Refusal,
@@ -25,8 +25,8 @@ pub(super) async fn mkcol(call: &mut Call) -> Result<Response<Body>, Refusal> {
     }
     let exists = || Refusal::method_not_allowed(format!("{path} exists"), ALLOW);
     let (area, inside) = match call.endpoint.names.find(&path)? {
-        Place::Above(_) => return Err(exists()),
-        Place::Area(_, inside) if inside.is_root() => return Err(exists()),
+        PathTarget::Above(_) => return Err(exists()),
+        PathTarget::Area(_, inside) if inside.is_root() => return Err(exists()),
         _ => call.area()?,
     };
     area.check_writable()?;

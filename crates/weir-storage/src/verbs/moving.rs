@@ -9,7 +9,7 @@ use weir_http::Body;
 use super::{overwrite, path_here, status};
 use crate::{
     access::Caller,
-    area::{Area, DEPTH_MAX, Place},
+    area::{Area, DEPTH_MAX, PathTarget},
     backend::{BackendError, Changed, Meta},
     conditional::Conditions,
     config::Dav,
@@ -29,8 +29,8 @@ pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
         .or_else(|_| caller.may_move(&source, &destination, false))?;
     let (area, from) = call.area()?;
     let to = match call.endpoint.names.find(&destination)? {
-        Place::Area(other, to) if Arc::ptr_eq(&area, &other) => to,
-        Place::Area(..) => {
+        PathTarget::Area(other, to) if Arc::ptr_eq(&area, &other) => to,
+        PathTarget::Area(..) => {
             return Err(Refusal::new(
                 StatusCode::BAD_GATEWAY,
                 "source and destination lie in different storage areas: copy instead",

@@ -9,7 +9,7 @@ use weir_http::{Body, body};
 
 use super::status;
 use crate::{
-    admission::{Place, Work},
+    admission::{Slot, Work},
     area::{self, Area},
     backend::{BackendError, Entry, Listing, Meta},
     config::Dav,
@@ -36,7 +36,7 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
     let path = call.path.clone();
     let place = call.endpoint.names.find(&path)?;
     let area = match &place {
-        area::Place::Area(area, _) => Some(area.clone()),
+        area::PathTarget::Area(area, _) => Some(area.clone()),
         _ => None,
     };
     call.permit(Operation::Stat, &path, area.as_deref()).await?;
@@ -47,8 +47,8 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
         area,
     };
     match place {
-        area::Place::Nowhere => Err(Refusal::not_found(&path)),
-        area::Place::Above(names) => {
+        area::PathTarget::Nowhere => Err(Refusal::not_found(&path)),
+        area::PathTarget::Above(names) => {
             let mut text = show.opening(&made_up_directory());
             if deep {
                 call.permit(Operation::List, &path, None).await?;
@@ -57,7 +57,7 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
             text.push_str(dav::CLOSE);
             Ok(multistatus(body::full(text)))
         }
-        area::Place::Area(area, inside) => in_area(call, show, area, inside, deep).await,
+        area::PathTarget::Area(area, inside) => in_area(call, show, area, inside, deep).await,
     }
 }
 
@@ -238,7 +238,7 @@ struct Walk {
     ended: bool,
     show: Show,
     /// Held by a listing of more than one disk access.
-    place: Option<Place>,
+    place: Option<Slot>,
 }
 
 /// The beginning of a listing, and the rest as it is read.

@@ -7,7 +7,7 @@ use weir_http::Body;
 
 use super::propfind::{BODY_LIMIT, multistatus};
 use crate::{
-    area::{Area, Place},
+    area::{Area, PathTarget},
     backend::{BackendError, Changed, Obstacle},
     conditional::Conditions,
     config::Dav,
@@ -22,7 +22,7 @@ pub(super) async fn proppatch(call: &mut Call) -> Result<Response<Body>, Refusal
     let place = call.endpoint.names.find(&path)?;
     call.permit(Operation::Overwrite, &path, None).await?;
     let (collection, area) = match place {
-        Place::Area(area, inside) => {
+        PathTarget::Area(area, inside) => {
             let (area_, path, inside_) = (area.clone(), path.clone(), inside.clone());
             let look = move || {
                 let meta = area_.backend.stat(&inside_).map_err(BackendError::looking)?;
@@ -31,8 +31,8 @@ pub(super) async fn proppatch(call: &mut Call) -> Result<Response<Body>, Refusal
             };
             (blocking(look).await?, Some((area, inside)))
         }
-        Place::Above(_) => (true, None),
-        Place::Nowhere => return Err(Refusal::not_found(&path)),
+        PathTarget::Above(_) => (true, None),
+        PathTarget::Nowhere => return Err(Refusal::not_found(&path)),
     };
     let bytes = call.read_body(BODY_LIMIT).await?;
     let updates = dav::parse_update(&bytes).map_err(|error| Refusal::bad_request(error.to_string()))?;

@@ -254,8 +254,8 @@ async fn receive(call: &mut Call, to: To<'_>, throttle: Throttle) -> Result<(), 
     outcome.map_err(|broken| {
         call.body = Some(incoming);
         match broken {
-            Broken::Sink(error) => refusal(call, error),
-            Broken::Client(refusal) => refusal,
+            BrokenBody::Sink(error) => refusal(call, error),
+            BrokenBody::Client(refusal) => refusal,
         }
     })
 }
@@ -279,7 +279,7 @@ impl To<'_> {
 }
 
 /// Why a body is not read to its end.
-enum Broken {
+enum BrokenBody {
     Sink(SinkError),
     Client(Refusal),
 }
@@ -290,7 +290,7 @@ async fn hand_on(
     mut to: To<'_>,
     limits: &Limits,
     mut throttle: Throttle,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenBody> {
     let idle = limits.idle_timeout;
     let mut pace = BodyPace::new(limits.pace_timeout, limits.pace_bytes.0);
     let (mut received, mut ours, mut all_ours) = (0, Duration::ZERO, Duration::ZERO);
@@ -318,13 +318,13 @@ async fn hand_on(
                     return Err(too_slow(text));
                 }
                 throttle.moved(piece.len() as u64);
-                to.take(piece).await.map_err(Broken::Sink)?;
+                to.take(piece).await.map_err(BrokenBody::Sink)?;
                 throttle.ready().await;
                 ours = now.elapsed();
                 all_ours += ours;
             }
             Some(Err(error)) => {
-                return Err(Broken::Client(Refusal::bad_request(format!(
+                return Err(BrokenBody::Client(Refusal::bad_request(format!(
                     "the body broke off: {}",
                     weir_auth::error_chain(&error)
                 ))));
@@ -334,8 +334,8 @@ async fn hand_on(
 }
 
 /// A client that sends so slowly holds a slot that others could use.
-fn too_slow(text: String) -> Broken {
-    Broken::Client(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
+fn too_slow(text: String) -> BrokenBody {
+    BrokenBody::Client(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
 }
 
 /// 201 or 204, with the new file's validator and, if wanted, its checksums (which spares the client a HEAD).

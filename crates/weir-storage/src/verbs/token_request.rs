@@ -18,7 +18,7 @@ use crate::{
     access::{Caller, Mintage},
     refusal::Refusal,
     service::Call,
-    token_request::{FormError, TokenRequest, Wish, parse_form, parse_macaroon},
+    token_request::{FormError, RequestedRight, TokenRequest, parse_form, parse_macaroon},
     well_known::json_answer,
 };
 
@@ -124,13 +124,13 @@ fn make(call: &Call, caller: &Caller, request: &TokenRequest) -> Result<Made, Re
     let now = SystemTime::now();
     let mintage = call.endpoint.mintage.as_ref().expect("it was asked for before");
     let mut scopes = Vec::new();
-    for wish in &request.wishes {
+    for wish in &request.rights {
         // Reserved names are refused as everywhere.
         call.endpoint.names.find(&wish.path)?;
         scopes.extend(granted(caller, wish)?);
     }
     if scopes.is_empty() {
-        return Err(nothing(&request.wishes[0].path));
+        return Err(nothing(&request.rights[0].path));
     }
     let end = end(mintage, caller, request, now);
     let seconds = end.duration_since(now).unwrap_or_default().as_secs();
@@ -144,7 +144,7 @@ fn make(call: &Call, caller: &Caller, request: &TokenRequest) -> Result<Made, Re
 }
 
 /// The requested rights that the caller has.
-fn granted(caller: &Caller, wish: &Wish) -> Result<Vec<Scope>, Refusal> {
+fn granted(caller: &Caller, wish: &RequestedRight) -> Result<Vec<Scope>, Refusal> {
     caller.check_hand_on(&wish.path)?;
     let all = || StorageAction::ALL.into_iter().collect::<BTreeSet<_>>();
     let mut actions = wish.actions.clone().unwrap_or_else(all);

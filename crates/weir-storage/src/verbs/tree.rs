@@ -16,7 +16,7 @@ use super::{copy, status};
 use crate::{
     access::Caller,
     admission::Work,
-    area::{Area, Claim, Place},
+    area::{Area, Claim, PathTarget},
     backend::{BackendError, Changed, Meta, Obstacle, Stage},
     conditional::Conditions,
     config::Dav,
@@ -50,7 +50,7 @@ pub(super) async fn wanted(
     destination: &StoragePath,
     may_replace: bool,
 ) -> Result<Option<Order>, Refusal> {
-    let Place::Area(target, to) = call.endpoint.names.find(destination)? else {
+    let PathTarget::Area(target, to) = call.endpoint.names.find(destination)? else {
         return Ok(None);
     };
     if target.dav != Dav::Full {

@@ -198,8 +198,8 @@ pub(crate) fn failure(data: &[u8]) {
 pub(crate) fn token_request(data: &[u8]) {
     let path = weir_auth::StoragePath::from_plain("/a/b c").unwrap();
     let check = |request: TokenRequest| {
-        assert!(!request.wishes.is_empty());
-        for wish in &request.wishes {
+        assert!(!request.rights.is_empty());
+        for wish in &request.rights {
             assert!(wish.actions.as_ref().is_none_or(|actions| !actions.is_empty()));
             let text = wish.path.to_url_path();
             assert_eq!(weir_auth::StoragePath::from_scope_path(&text).as_ref(), Ok(&wish.path));
@@ -208,7 +208,7 @@ pub(crate) fn token_request(data: &[u8]) {
     };
     if let Ok(request) = parse_macaroon(data, &path) {
         let request = check(request);
-        assert!(request.wishes.len() == 1 && path.covers(&request.wishes[0].path));
+        assert!(request.rights.len() == 1 && path.covers(&request.rights[0].path));
     }
     if let Ok(request) = parse_form(data) {
         check(request);

@@ -3,7 +3,7 @@
 //! A batch begins with an update of the row that only matches while the epoch is still the leader's own and the batch
 //! before it is the last one. The row's lock serialises writers and takeovers, so that:
 //!
-//! - a paused leader that continues after a takeover changes nothing ([`StoreError::Deposed`]);
+//! - a paused leader that continues after a takeover changes nothing ([`StoreError::LeadershipLost`]);
 //! - a batch whose commit was never answered (the database went away, or froze) is sent again. It is found to be
 //!   durable or not, even if the database was still executing it. The second one waits for the first one's end at the
 //!   lock.
@@ -144,11 +144,11 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
     /// Goes on leading for another term.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`]: another process leads.
+    /// [`StoreError::LeadershipLost`]: another process leads.
     pub fn renew(&self, leadership: Leadership, session: &mut Session) -> Result<(), StoreError> {
         let text = format!("UPDATE {} SET until = {HELD} WHERE epoch = $2", self.table);
         match session.execute(&text, &[&TERM.as_secs_f64(), &(leadership.epoch as i64)])? {
-            0 => Err(StoreError::Deposed),
+            0 => Err(StoreError::LeadershipLost),
             _ => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
     /// Does work that only the leader of this epoch may do, in a transaction. A takeover waits for its end.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`] after a takeover.
+    /// [`StoreError::LeadershipLost`] after a takeover.
     pub fn while_leading<T>(
         &self,
         pool: &Pool,
@@ -177,7 +177,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         pool.with(|session| {
             session.transaction(&begin, |session| match session.row(&look, &[&(epoch as i64)])? {
                 Some(_) => work(session),
-                None => Err(StoreError::Deposed),
+                None => Err(StoreError::LeadershipLost),
             })
         })
     }
@@ -186,7 +186,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
     /// unmarked.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`] if another process leads. After a temporary error the same batch is to be given again.
+    /// [`StoreError::LeadershipLost`] if another process leads. After a temporary error the same batch is to be given again.
     pub fn write(
         &self,
         leadership: &mut Leadership,
@@ -222,7 +222,7 @@ INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         let row = session.row(&look, &[])?.ok_or_else(|| self.lost())?;
         let (now, batch, last): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
         if now != epoch {
-            return Err(StoreError::Deposed);
+            return Err(StoreError::LeadershipLost);
         }
         // The one before, of which nothing was heard, is durable.
         leadership.batch = batch;

@@ -57,14 +57,14 @@ impl Leases {
     /// Keeps a lease for so long from now.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`]: another worker has taken it, or may have.
+    /// [`StoreError::LeadershipLost`]: another worker has taken it, or may have.
     pub fn renew(&self, session: &mut Session, lease: &Lease, life: Duration) -> Result<(), StoreError> {
         let text = format!(
             "UPDATE {} SET until = clock_timestamp() + make_interval(secs => $3) WHERE term = $1 AND name = $2",
             self.table
         );
         match session.execute(&text, &[&lease.term, &lease.name, &life.as_secs_f64()])? {
-            0 => Err(StoreError::Deposed),
+            0 => Err(StoreError::LeadershipLost),
             _ => Ok(()),
         }
     }
@@ -72,12 +72,12 @@ impl Leases {
     /// Confirms the lease in the transaction that applies the result: it cannot be taken before the transaction's end.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`]: another worker has taken it, or may have. Nothing may be applied then.
+    /// [`StoreError::LeadershipLost`]: another worker has taken it, or may have. Nothing may be applied then.
     pub fn confirm(&self, session: &mut Session, lease: &Lease) -> Result<(), StoreError> {
         let text = format!("SELECT FROM {} WHERE term = $1 AND name = $2 FOR SHARE", self.table);
         match session.row(&text, &[&lease.term, &lease.name])? {
             Some(_) => Ok(()),
-            None => Err(StoreError::Deposed),
+            None => Err(StoreError::LeadershipLost),
         }
     }
 

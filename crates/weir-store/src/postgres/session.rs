@@ -278,7 +278,7 @@ impl Pool {
     /// # Errors
     /// Errors of the work, and of connecting.
     pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let mut place = Place {
+        let mut place = BorrowedSession {
             pool: self,
             session: self.take(),
         };
@@ -310,12 +310,12 @@ impl Pool {
 }
 
 /// Returns the session in every case, even after a panic.
-struct Place<'a> {
+struct BorrowedSession<'a> {
     pool: &'a Pool,
     session: Option<Session>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for BorrowedSession<'_> {
     fn drop(&mut self) {
         let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
         match self.session.take() {

@@ -75,7 +75,7 @@ impl Toy {
 
     fn add(&self, numbers: &[Add]) -> Result<(), StoreError> {
         let mut leadership = self.leadership.lock().unwrap();
-        let leadership = leadership.as_mut().ok_or(StoreError::Deposed)?;
+        let leadership = leadership.as_mut().ok_or(StoreError::LeadershipLost)?;
         let numbers = numbers.iter().map(|add| add.0 as i64).collect::<Vec<_>>();
         let write = |session: &mut Session| {
             session
@@ -94,7 +94,7 @@ impl Toy {
 }
 
 fn deposed<T>(outcome: &Result<T, StoreError>) -> bool {
-    matches!(outcome, Err(StoreError::Deposed))
+    matches!(outcome, Err(StoreError::LeadershipLost))
 }
 
 #[test]
@@ -269,9 +269,9 @@ fn what_is_executed_later_is_done_in_order_or_not_at_all() {
     // A refusal leaves nothing of the queued statements.
     let refused = transaction(&|session| {
         session.execute_later(insert, number(300))?;
-        Err(StoreError::Deposed)
+        Err(StoreError::LeadershipLost)
     });
-    assert!(matches!(refused, Err(StoreError::Deposed)));
+    assert!(matches!(refused, Err(StoreError::LeadershipLost)));
     // Neither does a reader leave anything for the next user of its session.
     let unread = |session: &mut Session| {
         let n = counted(session)?;

@@ -61,14 +61,14 @@ impl Leases {
     /// Keeps a lease for so long from now.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`]: another worker has taken it, or may have.
+    /// [`StoreError::LeadershipLost`]: another worker has taken it, or may have.
     pub fn renew(&self, connection: &Connection, lease: &Lease, life: Duration) -> Result<(), StoreError> {
         let text = format!(
             "UPDATE {} SET until = {NOW} + ?3 WHERE term = ?1 AND name = ?2",
             self.table
         );
         match connection.execute(&text, params![lease.term, lease.name, life.as_secs_f64()])? {
-            0 => Err(StoreError::Deposed),
+            0 => Err(StoreError::LeadershipLost),
             _ => Ok(()),
         }
     }
@@ -76,11 +76,11 @@ impl Leases {
     /// Confirms the lease in the transaction that applies the result.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`]: another worker has taken it, or may have. Nothing may be applied then.
+    /// [`StoreError::LeadershipLost`]: another worker has taken it, or may have. Nothing may be applied then.
     pub fn confirm(&self, connection: &Connection, lease: &Lease) -> Result<(), StoreError> {
         let text = format!("SELECT 1 FROM {} WHERE term = ?1 AND name = ?2", self.table);
         let found = connection.query_row(&text, params![lease.term, lease.name], |_| Ok(()));
-        found.optional()?.ok_or(StoreError::Deposed)
+        found.optional()?.ok_or(StoreError::LeadershipLost)
     }
 
     /// Gives a lease back, so that the next worker need not wait for its end.
@@ -113,9 +113,9 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         let second = take(LIFE).unwrap();
         assert!(second.term > frozen.term && take(LIFE).is_none());
-        assert!(matches!(confirm(&frozen), Err(StoreError::Deposed)));
+        assert!(matches!(confirm(&frozen), Err(StoreError::LeadershipLost)));
         let renewed = database.write(|connection| leases.renew(connection, &frozen, LIFE));
-        assert!(matches!(renewed, Err(StoreError::Deposed)));
+        assert!(matches!(renewed, Err(StoreError::LeadershipLost)));
         database
             .write(|connection| leases.give_back(connection, &frozen))
             .unwrap();
@@ -128,6 +128,6 @@ mod tests {
             .unwrap();
         let third = take(LIFE).unwrap();
         assert!(third.term > second.term, "also after every row is gone");
-        assert!(matches!(confirm(&second), Err(StoreError::Deposed)));
+        assert!(matches!(confirm(&second), Err(StoreError::LeadershipLost)));
     }
 }

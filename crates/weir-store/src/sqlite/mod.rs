@@ -24,14 +24,14 @@ const COPY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a database is.
 #[derive(Debug, Clone)]
-enum Place {
+enum BorrowedConnection {
     File(PathBuf),
     /// A URI that connections of this process share.
     #[cfg(any(test, feature = "testing"))]
     Memory(String),
 }
 
-impl Place {
+impl BorrowedConnection {
     fn name(&self) -> &Path {
         match self {
             Self::File(path) => path,
@@ -43,7 +43,7 @@ impl Place {
 
 /// A database that this process alone has.
 pub struct Database {
-    place: Place,
+    place: BorrowedConnection,
     writer: Mutex<Connection>,
     /// Held for the life of the database: no second process may work on the same rows. `None`: it is in memory.
     _lock: Option<File>,
@@ -136,7 +136,7 @@ impl Database {
         let file_lock = lock(path)?;
         // SQLite gives its side files the mode of the database.
         private(path).map_err(|error| fail(error.into()))?;
-        let place = Place::File(path.to_owned());
+        let place = BorrowedConnection::File(path.to_owned());
         let mut writer = connect(&place, false).map_err(|error| fail(error.into()))?;
         migrate(&mut writer, migrations).map_err(|error| fail(error.into()))?;
         Ok(Self {
@@ -154,7 +154,7 @@ impl Database {
     pub fn in_memory(migrations: &[&str]) -> Result<Self, StoreError> {
         static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let place = Place::Memory(format!("file:weir-{number}?mode=memory&cache=shared"));
+        let place = BorrowedConnection::Memory(format!("file:weir-{number}?mode=memory&cache=shared"));
         let mut writer = connect(&place, false)?;
         migrate(&mut writer, migrations)?;
         Ok(Self {
@@ -192,20 +192,20 @@ impl Database {
 }
 
 /// A committed transaction is on disk (`synchronous = FULL` in WAL mode syncs at every commit).
-fn connect(place: &Place, read_only: bool) -> rusqlite::Result<Connection> {
+fn connect(place: &BorrowedConnection, read_only: bool) -> rusqlite::Result<Connection> {
     let flags = match place {
-        Place::File(_) if read_only => OpenFlags::SQLITE_OPEN_READ_ONLY,
-        Place::File(_) => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        BorrowedConnection::File(_) if read_only => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        BorrowedConnection::File(_) => OpenFlags::SQLITE_OPEN_READ_WRITE,
         // Memory has no connections for reading only.
         #[cfg(any(test, feature = "testing"))]
-        Place::Memory(_) => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI,
+        BorrowedConnection::Memory(_) => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI,
     };
     let connection = Connection::open_with_flags(place.name(), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.pragma_update(None, "cache_size", if read_only { -16_000 } else { -64_000 })?;
     #[cfg(any(test, feature = "testing"))]
-    if read_only && matches!(place, Place::Memory(_)) {
+    if read_only && matches!(place, BorrowedConnection::Memory(_)) {
         connection.pragma_update(None, "read_uncommitted", true)?;
     }
     if !read_only {

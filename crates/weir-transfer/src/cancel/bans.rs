@@ -60,7 +60,7 @@ impl Sweeps {
 }
 
 /// A ban for which a look is due.
-struct Due {
+struct DueBan {
     name: String,
     until: Millis,
     reason: &'static str,
@@ -74,7 +74,7 @@ struct Due {
 /// queue later. It also completes bans that cancel: the service may have stopped meanwhile, and other nodes take jobs
 /// until they know the ban. One sweep serves all bans.
 pub async fn expire(service: &Arc<Service>, sweeps: &Sweeps, now: Millis) -> Done<()> {
-    let (due, fits): (Vec<Due>, Vec<Fits>) = due(service, sweeps, now).into_iter().unzip();
+    let (due, fits): (Vec<DueBan>, Vec<Fits>) = due(service, sweeps, now).into_iter().unzip();
     if due.is_empty() {
         return Ok(());
     }
@@ -94,7 +94,7 @@ pub async fn expire(service: &Arc<Service>, sweeps: &Sweeps, now: Millis) -> Don
     first
 }
 
-fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(Due, Fits)> {
+fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(DueBan, Fits)> {
     let word = |ban: &Object, key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
     let added = |ban: &Object| ban.get("added_ms").and_then(Value::as_i64).unwrap_or_default();
     let mut due = Vec::new();
@@ -114,7 +114,7 @@ fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(Due, Fits)> {
         };
         let reason = STORAGE_BANNED;
         due.push((
-            Due {
+            DueBan {
                 name,
                 until,
                 reason,
@@ -124,7 +124,7 @@ fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(Due, Fits)> {
         ));
     }
     for (dn, ban) in service.settings.all(Kind::BannedUser) {
-        let ban = Due {
+        let ban = DueBan {
             name: format!("user {dn}"),
             until: added(&ban),
             reason: USER_BANNED,

@@ -13,7 +13,7 @@ pub(super) const PREFIX: &str = "learned/";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    resource: Named,
+    resource: NamedLearned,
     slots: u32,
     each_bps: u64,
     at_ns: u64,
@@ -21,13 +21,13 @@ struct Row {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Named {
+enum NamedLearned {
     Link(String, String),
     Inbound(String),
     Outbound(String),
 }
 
-impl Named {
+impl NamedLearned {
     fn of(resource: Resource, names: &Names) -> Option<Self> {
         let name = |se| names.se_name(se).to_owned();
         match resource {
@@ -65,7 +65,7 @@ impl Named {
 /// The changes to write.
 pub(super) fn changes(learned: &[Learned], names: &Names) -> Vec<Change> {
     let change = |known: &Learned| {
-        let resource = Named::of(known.resource, names)?;
+        let resource = NamedLearned::of(known.resource, names)?;
         let key = resource.key();
         let row = Row {
             resource,

@@ -7,11 +7,11 @@
 mod bounds;
 mod clock;
 mod depth;
-mod desk;
 mod inbox;
 mod learned;
 mod meter;
 mod other_nodes;
+mod pending_answers;
 mod records;
 mod restore;
 mod run;
@@ -28,14 +28,14 @@ use weir_world::Core;
 
 pub use bounds::Holdings;
 pub use depth::{Room, Standing};
-pub use desk::{Forcing, NotTaken};
 pub use meter::{LinkMeter, Meter, Sizes};
 pub(crate) use other_nodes::{Gate, OtherNodes};
+pub use pending_answers::{Forcing, NotTaken};
 #[cfg(test)]
 pub(crate) use records::live as restored;
-pub(crate) use run::{Inlet, last_life_ended};
+pub(crate) use run::{FeedSender, last_life_ended};
 
-pub(crate) use desk::Answer;
+pub(crate) use pending_answers::Answer;
 
 use restore::Restoration;
 use weir_executor::Executor;
@@ -129,7 +129,7 @@ struct Shared {
     settled: watch::Receiver<u64>,
     writer: Arc<Writer>,
     restoration: Arc<Restoration>,
-    inlet: Inlet,
+    feeds_sender: FeedSender,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -176,8 +176,8 @@ impl<C: TransferCore> Driver<C> {
     }
 
     /// Where other nodes' news go in.
-    pub(crate) fn inlet(&self) -> Inlet {
-        self.shared.inlet.clone()
+    pub(crate) fn feeds_sender(&self) -> FeedSender {
+        self.shared.feeds_sender.clone()
     }
 
     /// Cancelled when the driver ends.

@@ -14,11 +14,11 @@ use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
     Beginning, Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
-    desk::{Desk, NotTaken, Pending},
     inbox::{Feed, Inbox, Item, Round},
     learned,
     meter::bytes_of,
     other_nodes::OtherNodes,
+    pending_answers::{NotTaken, Pending, PendingAnswers},
     records,
     restore::Restoration,
 };
@@ -41,9 +41,9 @@ const RESTORES_MAX: usize = 1024;
 
 /// Where other nodes' news go in.
 #[derive(Clone)]
-pub(crate) struct Inlet(mpsc::UnboundedSender<Feed>);
+pub(crate) struct FeedSender(mpsc::UnboundedSender<Feed>);
 
-impl Inlet {
+impl FeedSender {
     /// Something happened to an operation elsewhere.
     pub(crate) fn world(&self, id: OpId, event: WorldEvent) {
         let _ = self.0.send(Feed::World(id, event));
@@ -66,7 +66,7 @@ struct Loop<C> {
     now: Timestamp,
     names: Names,
     meter: Meter,
-    desk: Desk,
+    pending: PendingAnswers,
     writer: Arc<Writer>,
     executor: Executor,
     events: Events,
@@ -117,7 +117,7 @@ pub(super) fn start<C: TransferCore>(
         now: clock::now(),
         names,
         meter,
-        desk: Desk::default(),
+        pending: PendingAnswers::default(),
         writer: writer.clone(),
         executor,
         events,
@@ -164,7 +164,7 @@ pub(super) fn start<C: TransferCore>(
             settled: watch_settled,
             writer,
             restoration,
-            inlet: Inlet(feeds),
+            feeds_sender: FeedSender(feeds),
             stop,
             tasks,
         }),
@@ -201,7 +201,7 @@ impl<C: TransferCore> Loop<C> {
 
     /// Whether requests are taken. Otherwise they stay in the channel, and then at the door.
     fn takes(&self) -> bool {
-        self.desk.len() < WAITING_MAX && !self.events.is_behind()
+        self.pending.len() < WAITING_MAX && !self.events.is_behind()
     }
 
     fn take(&mut self, item: Item<C>, inputs: &mut Vec<Input<Command, Record>>) {
@@ -237,7 +237,7 @@ impl<C: TransferCore> Loop<C> {
                 Effect::Persist(seq, record) => self.persist(seq, &record),
                 Effect::Ack(seq) => {
                     self.submitted.remove(&seq);
-                    self.desk.acknowledge(seq);
+                    self.pending.acknowledge(seq);
                 }
                 Effect::Start(id, op) => self.start(id, op),
                 Effect::Stop(id) => {
@@ -249,7 +249,7 @@ impl<C: TransferCore> Loop<C> {
                     }
                 }
                 Effect::Emit(Event::Refused { job, refusal }) => {
-                    if let Some(first) = self.desk.turned_away(job, refusal) {
+                    if let Some(first) = self.pending.turned_away(job, refusal) {
                         self.meter.depth.refused(first);
                     }
                 }
@@ -281,7 +281,7 @@ impl<C: TransferCore> Loop<C> {
         }
         let mut changes = match record {
             Record::Learned(learned) => learned::changes(learned, &self.names),
-            _ => self.desk.changes(seq, record, self.now),
+            _ => self.pending.changes(seq, record, self.now),
         };
         if let Some(host) = host {
             changes
@@ -332,13 +332,13 @@ impl<C: TransferCore> Loop<C> {
         }
         let term = self.others.as_ref().map(|others| others.term());
         let (executor, journal, leave) = (self.executor.clone(), Notes(self.writer.clone()), self.stop.clone());
-        let teller = Teller {
+        let reporter = ProgressReporter {
             id,
             feeds: self.feeds.clone(),
             told: false.into(),
         };
         self.tasks.spawn(async move {
-            let work = Box::pin(executor.run((id, op), stop, &journal, |event| teller.tell(event)));
+            let work = Box::pin(executor.run((id, op), stop, &journal, |event| reporter.tell(event)));
             let work = async {
                 match term {
                     Some(term) => drop(term.within(work).await),
@@ -348,7 +348,7 @@ impl<C: TransferCore> Loop<C> {
             tokio::select! {
                 () = work => {}
                 // The service stops; the receiver may be gone.
-                () = leave.cancelled() => teller.leave(),
+                () = leave.cancelled() => reporter.leave(),
             }
         });
     }
@@ -361,7 +361,7 @@ impl<C: TransferCore> Loop<C> {
             }
             Feed::Durable(Durable::Refused(seq, error)) => {
                 self.notices.retain(|(waiting, _)| *waiting != seq);
-                self.desk.refuse(seq, &error);
+                self.pending.refuse(seq, &error);
                 if let Some(first) = self.submitted.remove(&seq) {
                     self.meter.depth.refused(first);
                 }
@@ -375,7 +375,7 @@ impl<C: TransferCore> Loop<C> {
                 error,
             }) => {
                 if instead.is_empty() {
-                    self.desk.refuse(seq, &error);
+                    self.pending.refuse(seq, &error);
                 }
                 self.notices
                     .retain_mut(|(waiting, notice)| *waiting != seq || notice.holds_instead(&instead));
@@ -385,7 +385,7 @@ impl<C: TransferCore> Loop<C> {
                 }));
             }
             // Operations that run here are abandoned: the other scheduler resumes them.
-            Feed::Durable(Durable::Deposed) => self.stop.cancel(),
+            Feed::Durable(Durable::LeadershipLost) => self.stop.cancel(),
             Feed::World(id, event) => {
                 self.observe(id, &event);
                 inputs.push(Input::World(id, event));
@@ -448,7 +448,7 @@ impl<C: TransferCore> Loop<C> {
                     let _ = reply.send(Err(NotTaken::Full(full)));
                     return;
                 }
-                self.desk.submission(spec.job, submission, reply);
+                self.pending.submission(spec.job, submission, reply);
                 Command::Submit(spec)
             }
             Request::Cancel {
@@ -458,7 +458,7 @@ impl<C: TransferCore> Loop<C> {
                 reason,
                 reply,
             } => {
-                let ticket = self.desk.ticket(Pending::Cancel { job, whole, reason }, reply);
+                let ticket = self.pending.ticket(Pending::Cancel { job, whole, reason }, reply);
                 Command::Cancel {
                     ticket,
                     transfers: transfers(files),
@@ -470,7 +470,7 @@ impl<C: TransferCore> Loop<C> {
                 priority,
                 reply,
             } => {
-                let ticket = self.desk.ticket(Pending::Priority { job }, reply);
+                let ticket = self.pending.ticket(Pending::Priority { job }, reply);
                 let priority = Priority::new(i64::from(priority));
                 Command::SetPriority {
                     ticket,
@@ -484,14 +484,14 @@ impl<C: TransferCore> Loop<C> {
                 reply,
             } => {
                 let settings = settings.iter().map(|one| one.resolve(&mut self.names)).collect();
-                let ticket = self.desk.ticket(Pending::Settings { changes }, reply);
+                let ticket = self.pending.ticket(Pending::Settings { changes }, reply);
                 Command::Set {
                     ticket,
                     changes: settings,
                 }
             }
             Request::Force { files, forcing, reply } => Command::Force {
-                ticket: self.desk.ticket(Pending::Force(forcing), reply),
+                ticket: self.pending.ticket(Pending::Force(forcing), reply),
                 transfers: transfers(files),
             },
             Request::Look(look) => return look(&self.core, &self.names, &self.meter),
@@ -532,13 +532,13 @@ async fn sleep_until(at: Option<tokio::time::Instant>) {
 }
 
 /// Tells an operation's events, and never ends silently: an executor that dies leaves a loss behind.
-struct Teller {
+struct ProgressReporter {
     id: OpId,
     feeds: mpsc::UnboundedSender<Feed>,
     told: std::sync::atomic::AtomicBool,
 }
 
-impl Teller {
+impl ProgressReporter {
     fn tell(&self, event: WorldEvent) {
         use std::sync::atomic::Ordering::Relaxed;
         if event.is_final() && self.told.swap(true, Relaxed) {
@@ -553,7 +553,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for ProgressReporter {
     fn drop(&mut self) {
         if !self.told.load(std::sync::atomic::Ordering::Relaxed) {
             self.tell(WorldEvent::Lost);

@@ -26,7 +26,7 @@ struct State {
 
 /// A place on the list: held by the operation, and then by the report of its end.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WorkPlace {
     list: AtWork,
     op: OpId,
 }
@@ -45,13 +45,13 @@ impl AtWork {
     }
 
     /// Begins an operation. `None`: it is at work already, or its end is being told.
-    pub(super) fn begin(&self, op: OpId, stop: CancellationToken) -> Option<Place> {
+    pub(super) fn begin(&self, op: OpId, stop: CancellationToken) -> Option<WorkPlace> {
         let mut state = self.lock();
         if state.running.contains_key(&op) {
             return None;
         }
         state.running.insert(op, stop);
-        Some(Place { list: self.clone(), op })
+        Some(WorkPlace { list: self.clone(), op })
     }
 
     /// Ends an operation early, if it is here.
@@ -67,7 +67,7 @@ impl AtWork {
     }
 }
 
-impl Place {
+impl WorkPlace {
     pub(super) fn op(&self) -> OpId {
         self.op
     }
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkPlace {
     fn drop(&mut self) {
         let mut state = self.list.lock();
         state.moved.remove(&self.op);

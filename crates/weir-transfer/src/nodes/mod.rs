@@ -1,7 +1,7 @@
 //! Several nodes on one database: every node serves the door, one node schedules, every enabled node copies.
 //!
 //! A node writes a heartbeat every two seconds ([`Membership`]). The leader gives operations to living nodes as leases
-//! (`fleet`); they carry them out and report (`remote_executor`). A node that does not schedule writes submissions
+//! (`remote_nodes`); they carry them out and report (`remote_executor`). A node that does not schedule writes submissions
 //! itself, and forwards every other request that needs the scheduler (`weir-fts`). Notifications of the database make
 //! this fast; polling once a second makes it reliable.
 //!
@@ -17,15 +17,15 @@
 mod asking;
 mod at_work;
 mod figures;
-mod fleet;
 mod ledger;
 mod membership;
 mod remote_executor;
-mod seat;
+mod remote_nodes;
+mod scheduler_handle;
 
 pub use crate::store::postgres::Asked;
 pub use figures::{list, show};
-pub(crate) use fleet::{Fleet, Scheduling};
 pub use membership::Membership;
 pub(crate) use remote_executor::RemoteExecutor;
-pub use seat::{Entry, Seat};
+pub(crate) use remote_nodes::{RemoteNodes, Scheduling};
+pub use scheduler_handle::{SchedulerHandle, SubmissionEntry};

@@ -14,8 +14,8 @@ use weir_world::WorldEvent;
 
 use super::{
     Membership,
-    at_work::{AtWork, Place},
-    fleet::{Order, Report},
+    at_work::{AtWork, WorkPlace},
+    remote_nodes::{Order, Report},
 };
 use weir_executor::Executor;
 
@@ -33,7 +33,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 const REPORTS: usize = 1000;
 
 /// An end, and for which of this node's lives. The place is kept until it is written.
-type Told = (Uuid, Place, Report);
+type Told = (Uuid, WorkPlace, Report);
 
 /// See the module.
 pub(crate) struct RemoteExecutor {

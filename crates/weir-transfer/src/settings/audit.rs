@@ -29,7 +29,7 @@ pub struct Entry {
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct AuditLog {
     /// By number, oldest first.
     entries: VecDeque<(u64, Entry)>,
     next: u64,
@@ -38,7 +38,7 @@ struct Book {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Audit {
-    book: Mutex<Book>,
+    book: Mutex<AuditLog>,
 }
 
 fn key(number: u64) -> String {
@@ -55,7 +55,7 @@ impl Audit {
         let entries: VecDeque<(u64, Entry)> = store.settings(PREFIX)?.into_iter().filter_map(read).collect();
         let next = entries.back().map_or(0, |(number, _)| number + 1);
         Ok(Self {
-            book: Mutex::new(Book { entries, next }),
+            book: Mutex::new(AuditLog { entries, next }),
         })
     }
 
@@ -66,7 +66,7 @@ impl Audit {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, AuditLog> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

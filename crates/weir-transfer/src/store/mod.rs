@@ -10,7 +10,6 @@
 //! - Jobs leave the live tables for history some time after their end ([`Store::archive`]), in small steps; every query
 //!   reads both. A token is deleted with the last file that names it, a URL's query with its file.
 
-mod aside;
 mod conflict;
 #[cfg(test)]
 mod former;
@@ -19,6 +18,7 @@ mod packed;
 pub mod postgres;
 #[cfg(test)]
 mod rates;
+mod set_aside;
 
 mod renewals;
 mod sealed;
@@ -418,7 +418,7 @@ pub trait Store: Orders {
     /// the very same batch again, until it is known.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`] for ever, once another scheduler has begun a newer epoch than this handle's.
+    /// [`StoreError::LeadershipLost`] for ever, once another scheduler has begun a newer epoch than this handle's.
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError>;
 
     /// Begins a new epoch, even if another scheduler lives: durably stores an epoch greater than every one before. From
@@ -433,7 +433,7 @@ pub trait Store: Orders {
     /// Says that this scheduler is alive: to be called each second or two. Batches say so too.
     ///
     /// # Errors
-    /// [`StoreError::Deposed`]: it is not the scheduler any more.
+    /// [`StoreError::LeadershipLost`]: it is not the scheduler any more.
     fn renew(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(super) const LOOK_MAX: u64 = 20_000;
 
 /// As it is sealed.
 #[derive(Serialize, Deserialize)]
-struct Packed {
+struct PackedTokens {
     access: Option<String>,
     expires: Millis,
     good_until: Millis,
@@ -31,7 +31,7 @@ fn name(token: TokenHash) -> TokenHash {
 /// Seals the tokens of an issuer under the name of the submitted token.
 pub(crate) fn seal(renewal: &Renewal, token: TokenHash, sealer: &Sealer) -> Vec<u8> {
     let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
-    let packed = Packed {
+    let packed = PackedTokens {
         access: text(&renewal.access),
         expires: renewal.expires,
         good_until: renewal.good_until,
@@ -45,7 +45,7 @@ pub(crate) fn seal(renewal: &Renewal, token: TokenHash, sealer: &Sealer) -> Vec<
 pub(crate) fn open(token: TokenHash, sealed: &[u8], sealer: &Sealer) -> Result<Renewal, StoreError> {
     let strange = || StoreError::Sealed(token.short());
     let packed = sealer.open(name(token), sealed).ok_or_else(strange)?;
-    let packed: Packed = serde_json::from_str(packed.expose()).map_err(|_| strange())?;
+    let packed: PackedTokens = serde_json::from_str(packed.expose()).map_err(|_| strange())?;
     Ok(Renewal {
         access: packed.access.map(Secret::new),
         expires: packed.expires,

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::serve::bad_file;
 
 #[derive(Serialize)]
-struct Checked {
+struct CatalogChecked {
     findings: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn run(arguments: &CatalogCheckArguments, output: &Output) -> R
     } else {
         Exit::VerdictFail
     };
-    output.done(&Checked { findings });
+    output.done(&CatalogChecked { findings });
     Ok(exit)
 }
 

@@ -19,7 +19,7 @@ const ANSWER_MAX: usize = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A session at a catalogue.
-pub(crate) struct Door {
+pub(crate) struct CatalogClient {
     url: String,
     client: Client,
     account: String,
@@ -29,7 +29,7 @@ pub(crate) struct Door {
 /// The settings of Rucio's client, section `client`.
 type Settings = BTreeMap<String, String>;
 
-impl Door {
+impl CatalogClient {
     /// Logs in as the arguments, the environment and the configuration of Rucio's client say.
     pub(crate) async fn open(arguments: &CatalogArguments) -> Result<Self, Failure> {
         let settings = match &arguments.rucio_config {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::door::{Door, verdict};
+use super::door::{CatalogClient, verdict};
 use crate::cli::CatalogStatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn run(arguments: &CatalogStatusArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let told = door.json("GET", "/.well-known/weir/catalog", None).await?;
     output.line(format!("version   {}", told["version"].as_str().unwrap_or_default()));
     output.line(format!("rules     {}", counts(&told["rules"])));

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 #[derive(Serialize)]
-struct Checked<'a> {
+struct ChallengeChecked<'a> {
     challenge: &'a str,
     sites: usize,
     rses: usize,
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &ChallengeCheckArguments, output: &Output) -> Resul
     let plan = resolve(&file.file, &file.overrides)?;
     let links: std::collections::BTreeSet<_> = plan.workloads.iter().flat_map(weir_plan::Workload::links).collect();
     let summary = plan.summary();
-    let mut checked = Checked {
+    let mut checked = ChallengeChecked {
         challenge: &plan.name,
         sites: plan.grid.sites.len(),
         rses: plan.grid.rses.len(),

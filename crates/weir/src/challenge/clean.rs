@@ -1,7 +1,7 @@
 //! `weir challenge clean`: lists the leftovers of a run, and deletes them on request.
 
 use anyhow::Context;
-use weir_challenge::clean::{CleanError, Cleaned, Delete, Found, LeftFile, clean};
+use weir_challenge::clean::{CleanError, Cleaned, Delete, LeftFile, LeftoverState, clean};
 use weir_units::Bytes;
 
 use crate::cli::ChallengeCleanArguments;
@@ -52,12 +52,15 @@ fn failure(error: CleanError) -> Failure {
 }
 
 fn print(cleaned: &Cleaned, output: &Output) {
-    let is = |found: fn(&Found) -> bool| -> Vec<&LeftFile> { cleaned.with(found).collect() };
-    let (same, deleted) = (is(|found| *found == Found::Same), is(|found| *found == Found::Deleted));
-    let partial = is(|found| matches!(found, Found::Partial(_)));
-    let other = is(|found| matches!(found, Found::Other(_)));
-    let failed = is(|found| matches!(found, Found::Failed(_)));
-    let gone = is(|found| *found == Found::Gone).len();
+    let is = |found: fn(&LeftoverState) -> bool| -> Vec<&LeftFile> { cleaned.with(found).collect() };
+    let (same, deleted) = (
+        is(|found| *found == LeftoverState::Same),
+        is(|found| *found == LeftoverState::Deleted),
+    );
+    let partial = is(|found| matches!(found, LeftoverState::Partial(_)));
+    let other = is(|found| matches!(found, LeftoverState::Other(_)));
+    let failed = is(|found| matches!(found, LeftoverState::Failed(_)));
+    let gone = is(|found| *found == LeftoverState::Gone).len();
     if cleaned.rules > 0 {
         let verb = if cleaned.deleted { "ended" } else { "to end" };
         output.line(format!("rules in the catalogue, {verb}: {}", cleaned.rules));
@@ -131,8 +134,8 @@ fn list(some: &[&LeftFile], what: &str, output: &Output) {
     output.line(format!("{}, {:.1}, {what}", files(some.len()), Bytes(bytes)));
     for file in some.iter().take(SHOWN) {
         let why = match &file.found {
-            Found::Partial(why) | Found::Other(why) | Found::Failed(why) => format!("  {why}"),
-            Found::Same | Found::Deleted | Found::Gone => String::new(),
+            LeftoverState::Partial(why) | LeftoverState::Other(why) | LeftoverState::Failed(why) => format!("  {why}"),
+            LeftoverState::Same | LeftoverState::Deleted | LeftoverState::Gone => String::new(),
         };
         output.line(format!(
             "  {:<12} {:>9}  {}{why}",

@@ -14,7 +14,7 @@ use crate::output::Output;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(serde::Serialize)]
-struct Stopped {
+struct GridStopped {
     /// None if it had ended before, and only its sites were left.
     pid: Option<u32>,
     /// Sites whose process had outlived the grid's.
@@ -35,7 +35,7 @@ pub(super) fn run(dir: &Path, output: &Output) -> Result<Exit, Failure> {
         "stopped (process {pid}); keys and data stay in {}",
         dir.display()
     ));
-    output.done(&Stopped {
+    output.done(&GridStopped {
         pid: Some(pid),
         sites: weir_grid::stop_sites(dir).map_err(failure)?,
     });
@@ -52,6 +52,6 @@ fn sites_alone(dir: &Path, output: &Output) -> Result<Exit, Failure> {
         "the grid's process had ended; stopped what it had left running: site {}",
         sites.join(", site ")
     ));
-    output.done(&Stopped { pid: None, sites });
+    output.done(&GridStopped { pid: None, sites });
     Ok(Exit::Done)
 }

@@ -11,14 +11,14 @@ use crate::output::Output;
 use crate::signals::Signals;
 
 #[derive(serde::Serialize)]
-struct Ready<'a> {
+struct SiteReady<'a> {
     site: &'a str,
     pid: u32,
     urls: Vec<&'a str>,
 }
 
 #[derive(serde::Serialize)]
-struct Stopped<'a> {
+struct SiteStopped<'a> {
     site: &'a str,
     signal: &'static str,
 }
@@ -37,13 +37,13 @@ pub(super) fn run(arguments: &GridSiteArguments, output: &Output) -> Result<Exit
         };
         let (pid, urls) = (std::process::id(), running.urls().collect::<Vec<_>>());
         output.line(format!("site {site} is ready (process {pid}): {}", urls.join(" ")));
-        output.event("ready", &Ready { site, pid, urls });
+        output.event("ready", &SiteReady { site, pid, urls });
         let signal = signals.next().await;
         if !signals.unless(running.shutdown()).await {
             return Ok(Exit::Interrupted);
         }
         output.line(format!("site {site} has stopped"));
-        output.done(&Stopped { site, signal });
+        output.done(&SiteStopped { site, signal });
         Ok(Exit::Done)
     })
 }

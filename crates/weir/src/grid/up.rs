@@ -16,13 +16,13 @@ use crate::shell::quoted;
 use crate::signals::Signals;
 
 #[derive(serde::Serialize)]
-struct Ready<'a> {
+struct GridReady<'a> {
     dir: &'a Path,
     grid: &'a GridDescription,
 }
 
 #[derive(serde::Serialize)]
-struct Stopped {
+struct GridStopped {
     signal: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
             stopped = running.shutdown() => stopped.map_err(super::failure)?,
             _ = signals.next() => return Ok(Exit::Interrupted),
         }
-        output.done(&Stopped { signal });
+        output.done(&GridStopped { signal });
         Ok(Exit::Done)
     })
 }
@@ -106,7 +106,7 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
     if answer["event"] == "ready" {
         let grid = GridDescription::read(&arguments.dir).map_err(super::failure)?;
         tell(&grid, &arguments.dir, output);
-        output.done(&Ready {
+        output.done(&GridReady {
             dir: &arguments.dir,
             grid: &grid,
         });
@@ -148,7 +148,7 @@ fn child_failure(answer: &serde_json::Value, dir: &Path) -> Failure {
 
 /// Says that the grid is ready, where its doors are, and how to use it.
 fn tell(grid: &GridDescription, dir: &Path, output: &Output) {
-    output.event("ready", &Ready { dir, grid });
+    output.event("ready", &GridReady { dir, grid });
     output.line(format!("{} is ready (process {})", grid.name, grid.pid));
     output.line(format!("  issuer    {}", grid.issuer.url));
     output.line(format!("  transfer  {}", grid.transfer.url));

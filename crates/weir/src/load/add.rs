@@ -8,13 +8,13 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use weir_units::Timestamp;
 
-use crate::catalog::door::Door;
+use crate::catalog::door::CatalogClient;
 use crate::cli::LoadAddArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn run(arguments: &LoadAddArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let mut loads = match &arguments.csv {
         Some(file) => from_file(&door, file).await?,
         None => vec![from_options(arguments)],
@@ -64,7 +64,7 @@ fn from_options(arguments: &LoadAddArguments) -> Value {
 }
 
 /// The loads of a file, whose RSEs the catalogue knows.
-async fn from_file(door: &Door, file: &Path) -> Result<Vec<Value>, Failure> {
+async fn from_file(door: &CatalogClient, file: &Path) -> Result<Vec<Value>, Failure> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("could not read {}", file.display()))
         .map_err(Failure::bad_input)?;

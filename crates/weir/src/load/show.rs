@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weir_units::{BitRate, Bytes};
 
-use crate::catalog::door::Door;
+use crate::catalog::door::CatalogClient;
 use crate::cli::{LoadListArguments, LoadShowArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -16,7 +16,7 @@ const CYCLES: usize = 10;
 const PAGE: usize = 10_000;
 
 pub(super) async fn list(arguments: &LoadListArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let path = if arguments.everybody {
         "/loads".to_owned()
     } else {
@@ -34,7 +34,7 @@ pub(super) async fn list(arguments: &LoadListArguments, output: &Output) -> Resu
 }
 
 pub(super) async fn run(arguments: &LoadShowArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let mut loads = Vec::new();
     for id in &arguments.loads {
         let mut load = door.json("GET", &format!("/loads/{}", encoded(id)), None).await?;
@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: &LoadShowArguments, output: &Output) -> Resul
     Ok(Exit::Done)
 }
 
-async fn cycles(door: &Door, id: &str) -> Result<Vec<Value>, Failure> {
+async fn cycles(door: &CatalogClient, id: &str) -> Result<Vec<Value>, Failure> {
     let mut all = Vec::<Value>::new();
     loop {
         let after = all.last().and_then(|row| row["cycle"].as_u64()).unwrap_or_default();

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::door::Door;
+use crate::catalog::door::CatalogClient;
 use crate::cli::LoadStopArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::url::encoded;
 
 pub(super) async fn run(arguments: &LoadStopArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let body = json!({ "keep_rules": arguments.keep_rules });
     let mut stopped = 0;
     if arguments.all {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::watch;
-use crate::catalog::door::{Door, did};
+use crate::catalog::door::{CatalogClient, did};
 use crate::cli::{RuleAddArguments, RulesArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -15,7 +15,7 @@ pub(super) async fn run(arguments: &RuleAddArguments, output: &Output) -> Result
         let (scope, name) = did(text)?;
         dids.push(json!({ "scope": scope, "name": name }));
     }
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let mut body = json!({
         "dids": dids, "account": door.account(), "copies": arguments.copies, "rse_expression": arguments.rses,
         "grouping": arguments.grouping.as_str(), "purge_replicas": arguments.purge,
@@ -53,7 +53,7 @@ pub(super) async fn run(arguments: &RuleAddArguments, output: &Output) -> Result
 }
 
 pub(super) async fn delete(arguments: &RulesArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     for rule in &arguments.rules {
         door.text("DELETE", &format!("/rules/{}", encoded(rule)), Some(&json!({})))
             .await?;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::show;
-use crate::catalog::door::{Door, did};
+use crate::catalog::door::{CatalogClient, did};
 use crate::cli::RuleListArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -11,7 +11,7 @@ use crate::url::encoded;
 
 pub(super) async fn run(arguments: &RuleListArguments, output: &Output) -> Result<Exit, Failure> {
     let named = arguments.did.as_deref().map(did).transpose()?;
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let path = match named {
         Some((scope, name)) => format!("/dids/{}/{}/rules", encoded(scope), encoded(name)),
         None => format!("/rules/?account={}", encoded(door.account())),

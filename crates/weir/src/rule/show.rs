@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::door::Door;
+use crate::catalog::door::CatalogClient;
 use crate::cli::RulesArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -12,7 +12,7 @@ const GREEN: &str = "32";
 const RED: &str = "31";
 
 pub(super) async fn run(arguments: &RulesArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let mut rules = Vec::new();
     for id in &arguments.rules {
         let rule = one(&door, id).await?;
@@ -24,7 +24,7 @@ pub(super) async fn run(arguments: &RulesArguments, output: &Output) -> Result<E
 }
 
 /// A rule by its id.
-pub(super) async fn one(door: &Door, id: &str) -> Result<Value, Failure> {
+pub(super) async fn one(door: &CatalogClient, id: &str) -> Result<Value, Failure> {
     door.json("GET", &format!("/rules/{}", encoded(id)), None).await
 }
 

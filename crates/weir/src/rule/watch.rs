@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::show::{self, progress, text};
-use crate::catalog::door::{Door, verdict};
+use crate::catalog::door::{CatalogClient, verdict};
 use crate::cli::RulesArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -18,12 +18,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 const BAR: usize = 24;
 
 pub(super) async fn run(arguments: &RulesArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     follow(&door, &arguments.rules, output).await
 }
 
 /// Follows rules until each is OK, stuck or suspended. A signal ends the watching, not the rules.
-pub(super) async fn follow(door: &Door, rules: &[String], output: &Output) -> Result<Exit, Failure> {
+pub(super) async fn follow(door: &CatalogClient, rules: &[String], output: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let mut ended = Vec::new();
     for id in rules {
@@ -40,7 +40,7 @@ pub(super) async fn follow(door: &Door, rules: &[String], output: &Output) -> Re
     Ok(verdict(good))
 }
 
-async fn one(door: &Door, id: &str, output: &Output) -> Result<Value, Failure> {
+async fn one(door: &CatalogClient, id: &str, output: &Output) -> Result<Value, Failure> {
     let mut told = String::new();
     loop {
         let rule = show::one(door, id).await?;

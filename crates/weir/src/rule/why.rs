@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::show::{state, text};
-use crate::catalog::door::Door;
+use crate::catalog::door::CatalogClient;
 use crate::cli::{AccessArguments, DoorArguments, RuleWhyArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -18,7 +18,7 @@ const EXAMPLES: usize = 3;
 const JOBS: usize = 10;
 
 pub(super) async fn run(arguments: &RuleWhyArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door).await?;
+    let door = CatalogClient::open(&arguments.door).await?;
     let path = format!("/.well-known/weir/rules/{}/why", encoded(&arguments.rule));
     let mut told = door.json("GET", &path, None).await?;
     let locks = &told["locks"];
@@ -109,7 +109,7 @@ async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Ou
         return Ok(Value::Null);
     }
     let access = &arguments.door.access;
-    let door = crate::transfer::Door::open(&DoorArguments {
+    let door = crate::transfer::TransferClient::open(&DoorArguments {
         endpoint: endpoint.to_owned(),
         access: AccessArguments {
             token_file: access.token_file.clone(),

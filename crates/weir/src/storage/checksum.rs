@@ -4,13 +4,13 @@ use anyhow::anyhow;
 use serde_json::json;
 use weir_http::body;
 
-use super::door::{Door, expect, told};
+use super::door::{StorageClient, expect, told};
 use crate::cli::StorageChecksumArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn run(arguments: &StorageChecksumArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.access)?;
+    let door = StorageClient::open(&arguments.access)?;
     let (name, mut found) = (arguments.algorithm.digest_name(), Vec::new());
     for url in &arguments.urls {
         let request = door.request("HEAD", url).header("Want-Digest", name);

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use weir_challenge::listing::{self, Entry};
 
 /// An answer: its head, and a body that is read as it comes.
-pub(super) type Answer = Response<hyper::body::Incoming>;
+pub(super) type StorageAnswer = Response<hyper::body::Incoming>;
 
 /// Text of refusals that is shown.
 const REFUSAL_MAX: usize = 64 << 10;
@@ -28,12 +28,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
 
 /// The client and credential for files.
-pub(super) struct Door {
+pub(super) struct StorageClient {
     pub(super) client: Client,
     authorization: Option<HeaderValue>,
 }
 
-impl Door {
+impl StorageClient {
     pub(super) fn open(access: &AccessArguments) -> Result<Self, Failure> {
         let roots = crate::trust::roots(access)?;
         let client = Client::new(ClientConfig::new(roots)).context("could not use the certificate authorities")?;
@@ -54,7 +54,7 @@ impl Door {
     }
 
     /// One exchange, of any status.
-    pub(super) async fn send(&self, url: &str, request: Builder, content: Body) -> Result<Answer, Failure> {
+    pub(super) async fn send(&self, url: &str, request: Builder, content: Body) -> Result<StorageAnswer, Failure> {
         let request = request.body(content).with_context(|| format!("{url} is no URL"));
         let sent = self
             .client
@@ -77,7 +77,7 @@ impl Door {
         Ok(entries(url, answer).await?.into_iter().next())
     }
 
-    async fn propfind(&self, url: &str, depth: &str) -> Result<Answer, Failure> {
+    async fn propfind(&self, url: &str, depth: &str) -> Result<StorageAnswer, Failure> {
         let request = self
             .request("PROPFIND", url)
             .header("Depth", depth)
@@ -86,7 +86,7 @@ impl Door {
     }
 }
 
-async fn entries(url: &str, answer: Answer) -> Result<Vec<Entry>, Failure> {
+async fn entries(url: &str, answer: StorageAnswer) -> Result<Vec<Entry>, Failure> {
     let answer = expect(url, answer).await?;
     let bytes = body::read_limited(answer.into_body(), LISTING_MAX, SILENCE).await;
     let bytes = bytes.with_context(|| format!("could not read the listing of {url}"))?;
@@ -95,7 +95,7 @@ async fn entries(url: &str, answer: Answer) -> Result<Vec<Entry>, Failure> {
 }
 
 /// The checksum that an answer carries.
-pub(super) fn told(answer: &Answer, algorithm: Algorithm) -> Option<Checksum> {
+pub(super) fn told(answer: &StorageAnswer, algorithm: Algorithm) -> Option<Checksum> {
     let header = answer.headers().get("digest")?.to_str().ok()?;
     let mut checksums = parse_digest_header(header).into_iter();
     checksums.find(|checksum| checksum.algorithm == algorithm)
@@ -111,7 +111,7 @@ fn bearer(token: &Secret) -> Result<HeaderValue, Failure> {
 }
 
 /// The answer, if it is a yes.
-pub(super) async fn expect(url: &str, answer: Answer) -> Result<Answer, Failure> {
+pub(super) async fn expect(url: &str, answer: StorageAnswer) -> Result<StorageAnswer, Failure> {
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);

@@ -4,7 +4,7 @@ use serde_json::json;
 use weir_units::Bytes;
 
 use super::{
-    door::Door,
+    door::StorageClient,
     ls::{beneath, children},
 };
 use crate::cli::StorageDuArguments;
@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn run(arguments: &StorageDuArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.access)?;
+    let door = StorageClient::open(&arguments.access)?;
     let mut found = Vec::new();
     for url in &arguments.urls {
         let (mut files, mut size) = (0_u64, 0_u64);

@@ -10,14 +10,14 @@ use serde_json::json;
 use weir_http::body;
 use weir_units::{Algorithm, Bytes, Checksum, Hasher};
 
-use super::door::{Answer, Door, SILENCE, expect, name_of, told};
+use super::door::{SILENCE, StorageAnswer, StorageClient, expect, name_of, told};
 use super::progress::Progress;
 use crate::cli::StorageGetArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn run(arguments: &StorageGetArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.access)?;
+    let door = StorageClient::open(&arguments.access)?;
     let target = target(&arguments.url, &arguments.to)?;
     if let Some(file) = target.as_deref().filter(|file| file.exists() && !arguments.overwrite) {
         let error = anyhow!("{} exists", file.display());
@@ -71,7 +71,7 @@ fn target(url: &str, to: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(to.join(name)))
 }
 
-async fn receive(answer: Answer, to: &mut impl Write, quiet: bool, url: &str) -> Result<Got, Failure> {
+async fn receive(answer: StorageAnswer, to: &mut impl Write, quiet: bool, url: &str) -> Result<Got, Failure> {
     let size = answer.headers().get(http::header::CONTENT_LENGTH);
     let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
     let mut hasher = Hasher::new(&[Algorithm::Adler32]);

@@ -5,14 +5,14 @@ use weir_units::Bytes;
 
 use weir_challenge::listing::Entry;
 
-use super::door::Door;
+use super::door::StorageClient;
 use crate::cli::StorageLsArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::url::encoded;
 
 pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.access)?;
+    let door = StorageClient::open(&arguments.access)?;
     let mut found = Vec::new();
     for url in &arguments.urls {
         if arguments.urls.len() > 1 {

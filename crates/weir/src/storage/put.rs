@@ -11,7 +11,7 @@ use serde_json::json;
 use weir_http::{Body, body};
 use weir_units::{Algorithm, Bytes as Volume, Checksum, Hasher};
 
-use super::door::{Door, PATIENCE, expect, told};
+use super::door::{PATIENCE, StorageClient, expect, told};
 use super::progress::Progress;
 use crate::cli::StoragePutArguments;
 use crate::failure::{Exit, Failure};
@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 20;
 const WORD: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) async fn run(arguments: &StoragePutArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.access)?;
+    let door = StorageClient::open(&arguments.access)?;
     let shown = arguments.file.display();
     let file = File::open(&arguments.file)
         .with_context(|| format!("could not read {shown}"))
@@ -127,7 +127,7 @@ fn reading(file: File, sent: Arc<Mutex<Sent>>) -> Body {
 }
 
 /// The storage's checksum of the uploaded file.
-async fn stored(door: &Door, url: &str) -> Result<Option<Checksum>, Failure> {
+async fn stored(door: &StorageClient, url: &str) -> Result<Option<Checksum>, Failure> {
     let request = door.request("HEAD", url).header("Want-Digest", "adler32");
     let answer = door.send(url, request, body::empty()).await?;
     Ok(told(&answer, Algorithm::Adler32))

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::json;
 use weir_http::body;
 
-use super::door::{Door, expect};
+use super::door::{StorageClient, expect};
 use crate::cli::StorageRmArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -15,7 +15,7 @@ use crate::output::Output;
 const AT_ONCE: usize = 8;
 
 pub(super) async fn run(arguments: &StorageRmArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.access)?;
+    let door = StorageClient::open(&arguments.access)?;
     let door = &door;
     let work = stream::iter(&arguments.urls).map(|url| async move { (url, remove(door, url, arguments).await) });
     let mut work = work.buffered(AT_ONCE);
@@ -43,7 +43,7 @@ pub(super) async fn run(arguments: &StorageRmArguments, output: &Output) -> Resu
 }
 
 /// Whether there was anything to remove.
-async fn remove(door: &Door, url: &str, arguments: &StorageRmArguments) -> Result<bool, Failure> {
+async fn remove(door: &StorageClient, url: &str, arguments: &StorageRmArguments) -> Result<bool, Failure> {
     if !arguments.recursive {
         let found = door.look(url).await?;
         if found.is_none() && arguments.force {

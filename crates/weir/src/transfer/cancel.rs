@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    door::Door,
+    door::TransferClient,
     show::{self, text},
 };
 use crate::cli::TransferCancelArguments;
@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferCancelArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     let mut answers = Vec::new();
     for id in &arguments.jobs {
         let mut path = format!("/jobs/{}", encoded(id));

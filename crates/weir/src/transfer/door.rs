@@ -17,20 +17,20 @@ const ANSWER_MAX: usize = 512 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The service that the arguments and the environment name.
-pub(crate) struct Door {
+pub(crate) struct TransferClient {
     url: String,
     client: Client,
     token: Secret,
 }
 
 /// The answer to a request.
-pub(super) struct Answer {
+pub(super) struct TransferAnswer {
     pub(super) status: u16,
     pub(super) json: Value,
     text: String,
 }
 
-impl Answer {
+impl TransferAnswer {
     /// The service's message of a refusal.
     pub(super) fn message(&self) -> String {
         let told = ["message", "http_message"]
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-impl Door {
+impl TransferClient {
     pub(crate) fn open(arguments: &DoorArguments) -> Result<Self, Failure> {
         let url = arguments.endpoint.trim_end_matches('/').to_owned();
         let roots = crate::trust::roots(&arguments.access)?;
@@ -58,7 +58,12 @@ impl Door {
     }
 
     /// One exchange, of any status.
-    pub(super) async fn ask(&self, method: &str, path: &str, content: Option<&Value>) -> Result<Answer, Failure> {
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        content: Option<&Value>,
+    ) -> Result<TransferAnswer, Failure> {
         let failed = |what: &str| format!("{what} the transfer service {}", self.url);
         let mut request = http::Request::builder()
             .method(method)
@@ -78,7 +83,7 @@ impl Door {
         let bytes = body::read_limited(response.into_body(), ANSWER_MAX, PATIENCE).await;
         let bytes = bytes.with_context(|| failed("could not read the answer of"))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Answer {
+        Ok(TransferAnswer {
             status,
             json: serde_json::from_str(&text).unwrap_or(Value::Null),
             text,
@@ -92,7 +97,7 @@ impl Door {
     }
 
     /// The answer, if it is a yes.
-    pub(super) fn expect(&self, answer: Answer) -> Result<Answer, Failure> {
+    pub(super) fn expect(&self, answer: TransferAnswer) -> Result<TransferAnswer, Failure> {
         let error = || anyhow::anyhow!("{} answered {}: {}", self.url, answer.status, answer.message());
         match answer.status {
             200..300 => Ok(answer),

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::{door::Door, show::text};
+use super::{door::TransferClient, show::text};
 use crate::cli::TransferForceArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(super) async fn run(arguments: &TransferForceArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     let files = json!(arguments.files);
     let answer = door.ask("POST", "/admin/force-start", Some(&files)).await?;
     let refused = door.expect(answer)?.json;

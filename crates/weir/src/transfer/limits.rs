@@ -3,14 +3,14 @@
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};
 
-use super::{door::Door, show::text};
+use super::{door::TransferClient, show::text};
 use crate::cli::{TransferDrainArguments, TransferLimitsArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferLimitsArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     match (arguments.link.as_slice(), &arguments.se) {
         ([source, destination], None) => set_link(&door, (source, destination), arguments).await?,
         ([], Some(se)) => set_se(&door, se, arguments).await?,
@@ -27,7 +27,7 @@ pub(super) async fn run(arguments: &TransferLimitsArguments, output: &Output) ->
 }
 
 async fn set_link(
-    door: &Door,
+    door: &TransferClient,
     (source, destination): (&str, &str),
     arguments: &TransferLimitsArguments,
 ) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ async fn set_link(
     door.expect(answer).map(drop)
 }
 
-async fn set_se(door: &Door, se: &str, arguments: &TransferLimitsArguments) -> Result<(), Failure> {
+async fn set_se(door: &TransferClient, se: &str, arguments: &TransferLimitsArguments) -> Result<(), Failure> {
     if arguments.remove {
         let answer = door
             .ask("DELETE", &format!("/config/se?se={}", encoded(se)), None)
@@ -128,7 +128,7 @@ fn plain(value: &Value) -> String {
 }
 
 pub(super) async fn drain(arguments: &TransferDrainArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     let drain = arguments.switch.is_on();
     let hosts = door.get("/config").await?;
     let host = hosts[0]["hostname"].as_str().context("the service names no host")?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{
-    door::Door,
+    door::TransferClient,
     show::{self, text},
 };
 use crate::cli::TransferListArguments;
@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferListArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     let mut query = format!("limit={}", arguments.limit);
     let states = arguments.state.join(",").to_ascii_uppercase();
     let states = (!states.is_empty()).then_some(states);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{door::Door, show};
+use super::{door::TransferClient, show};
 use crate::cli::TransferStatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -13,7 +13,7 @@ pub(super) const FILE_KEYS: &str =
     "file_id,file_index,file_state,source_surl,dest_surl,filesize,user_filesize,transferred,reason,weir";
 
 /// A job and its files.
-pub(super) async fn job(door: &Door, id: &str) -> Result<(Value, Vec<Value>), Failure> {
+pub(super) async fn job(door: &TransferClient, id: &str) -> Result<(Value, Vec<Value>), Failure> {
     let mut job = door.get(&format!("/jobs/{}?files={FILE_KEYS}", encoded(id))).await?;
     let files = job.as_object_mut().and_then(|job| job.remove("files"));
     let files = files.and_then(|files| files.as_array().cloned()).unwrap_or_default();
@@ -21,7 +21,7 @@ pub(super) async fn job(door: &Door, id: &str) -> Result<(Value, Vec<Value>), Fa
 }
 
 pub(super) async fn run(arguments: &TransferStatusArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     let mut found = Vec::new();
     for id in &arguments.jobs {
         let (job, files) = job(&door, id).await?;

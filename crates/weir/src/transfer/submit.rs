@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-use super::{door::Door, watch};
+use super::{door::TransferClient, watch};
 use crate::cli::TransferSubmitArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -17,7 +17,7 @@ pub(super) async fn run(arguments: &TransferSubmitArguments, output: &Output) ->
         None => single(arguments)?,
     };
     add_params(&mut body, arguments)?;
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     add_tokens(&mut body, arguments, &door)?;
     let answer = door.ask("POST", "/jobs", Some(&body)).await?;
     let answer = door.expect(answer)?;
@@ -126,7 +126,7 @@ fn add_params(body: &mut Value, arguments: &TransferSubmitArguments) -> Result<(
 }
 
 /// Without tokens of their own, files are copied with the caller's.
-fn add_tokens(body: &mut Value, arguments: &TransferSubmitArguments, door: &Door) -> Result<(), Failure> {
+fn add_tokens(body: &mut Value, arguments: &TransferSubmitArguments, door: &TransferClient) -> Result<(), Failure> {
     if arguments.source_token_file.is_none() && arguments.destination_token_file.is_none() {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_units::BitRate;
 
 use super::{
-    door::Door,
+    door::TransferClient,
     look,
     show::{self, Tally, is_terminal, text},
 };
@@ -23,12 +23,12 @@ const FILES_PER_PAUSE: usize = 500;
 const BAR: usize = 24;
 
 pub(super) async fn run(arguments: &TransferWatchArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     follow(&door, &arguments.jobs, output).await
 }
 
 /// Follows jobs until all have ended. A signal ends the watching, not the jobs.
-pub(super) async fn follow(door: &Door, jobs: &[String], output: &Output) -> Result<Exit, Failure> {
+pub(super) async fn follow(door: &TransferClient, jobs: &[String], output: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let mut watched = Vec::new();
     for id in jobs {
@@ -73,7 +73,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    async fn follow(&mut self, door: &Door, output: &Output) -> Result<(), Failure> {
+    async fn follow(&mut self, door: &TransferClient, output: &Output) -> Result<(), Failure> {
         loop {
             (self.job, self.files) = look::job(door, self.id).await?;
             let tally = Tally::of(&self.files);

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{door::Door, show::text};
+use super::{door::TransferClient, show::text};
 use crate::cli::TransferWhyArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::url::encoded;
 
 pub(super) async fn run(arguments: &TransferWhyArguments, output: &Output) -> Result<Exit, Failure> {
-    let door = Door::open(&arguments.door)?;
+    let door = TransferClient::open(&arguments.door)?;
     let found = match (arguments.what.as_slice(), of(&arguments.what)) {
         ([source, destination], _) => link(&door, source, destination).await?,
         (_, Some((source, destination))) => link(&door, source, destination).await?,
@@ -38,7 +38,7 @@ fn of(what: &[String]) -> Option<(&str, &str)> {
     Some((source.trim(), destination.trim()))
 }
 
-async fn link(door: &Door, source: &str, destination: &str) -> Result<Value, Failure> {
+async fn link(door: &TransferClient, source: &str, destination: &str) -> Result<Value, Failure> {
     let path = format!(
         "/why/link?source_se={}&dest_se={}",
         encoded(source),

@@ -67,10 +67,10 @@ pub(crate) fn read(body: &[u8]) -> Result<Given, AnswerError> {
     config.expand_empty_elements = true;
     // vomsd does not escape its messages.
     config.allow_dangling_amp = true;
-    let mut reading = Reading::default();
+    let mut reading = AnswerReader::default();
     loop {
         match reader.read_event().map_err(AnswerError::because)? {
-            Event::Start(element) => reading.enter(Element::named(element.name().as_ref()))?,
+            Event::Start(element) => reading.enter(XmlElement::named(element.name().as_ref()))?,
             Event::End(_) => drop(reading.open.pop()),
             Event::Text(text) => reading.text(&text.decode().map_err(AnswerError::because)?),
             Event::CData(text) => reading.text(&text.decode().map_err(AnswerError::because)?),
@@ -99,7 +99,7 @@ fn resolved(reference: &BytesRef<'_>) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Element {
+enum XmlElement {
     Voms,
     Certificate,
     Error,
@@ -109,7 +109,7 @@ enum Element {
     Other,
 }
 
-impl Element {
+impl XmlElement {
     fn named(name: &[u8]) -> Self {
         match name {
             b"voms" => Self::Voms,
@@ -125,8 +125,8 @@ impl Element {
 
 /// How far the document has been understood.
 #[derive(Debug, Default)]
-struct Reading {
-    open: Vec<Element>,
+struct AnswerReader {
+    open: Vec<XmlElement>,
     has_begun: bool,
     /// The text of each `ac`.
     certificates: Vec<String>,
@@ -135,10 +135,10 @@ struct Reading {
     warnings: Vec<String>,
 }
 
-impl Reading {
-    fn enter(&mut self, element: Element) -> Result<(), AnswerError> {
+impl AnswerReader {
+    fn enter(&mut self, element: XmlElement) -> Result<(), AnswerError> {
         let is_root = self.open.is_empty();
-        if is_root && (element != Element::Voms || self.has_begun) {
+        if is_root && (element != XmlElement::Voms || self.has_begun) {
             return Err(AnswerError::because("it is no <voms> document"));
         }
         if self.open.len() >= DEPTH_MAX {
@@ -146,9 +146,9 @@ impl Reading {
         }
         self.has_begun = true;
         match (self.open.as_slice(), element) {
-            ([_], Element::Certificate) => self.certificates.push(String::new()),
-            ([_], Element::Error) => self.errors.push(Default::default()),
-            ([_], Element::Warning) => self.warnings.push(String::new()),
+            ([_], XmlElement::Certificate) => self.certificates.push(String::new()),
+            ([_], XmlElement::Error) => self.errors.push(Default::default()),
+            ([_], XmlElement::Warning) => self.warnings.push(String::new()),
             _ => {}
         }
         self.open.push(element);
@@ -156,7 +156,7 @@ impl Reading {
     }
 
     fn text(&mut self, text: &str) {
-        use Element::{Certificate, Code, Error, Message, Warning};
+        use XmlElement::{Certificate, Code, Error, Message, Warning};
         let place = match self.open.as_slice() {
             [_, Certificate] => self.certificates.last_mut(),
             [_, Error, Code] => self.errors.last_mut().map(|(code, _)| code),

@@ -84,7 +84,7 @@ pub struct VomsClient {
 
 /// A granted attribute certificate that we would also accept from a client.
 #[derive(Debug, Clone)]
-pub(crate) struct Granted {
+pub(crate) struct GrantedAttributes {
     pub(crate) certificate: Vec<u8>,
     pub(crate) attributes: VomsAttributes,
 }
@@ -117,7 +117,7 @@ impl VomsClient {
         request: &AttributeRequest,
         lifetime: Duration,
         now: SystemTime,
-    ) -> Result<Granted, VomsError> {
+    ) -> Result<GrantedAttributes, VomsError> {
         let chain = certificates_of(proxy);
         let shown = Identity {
             chain_pem: proxy.expose().to_owned(),
@@ -152,7 +152,7 @@ impl VomsClient {
         request: &AttributeRequest,
         lifetime: Duration,
         now: SystemTime,
-    ) -> Result<Granted, Reason> {
+    ) -> Result<GrantedAttributes, Reason> {
         let given = tokio::time::timeout(self.patience, self.exchange(client, server, request, lifetime, now));
         let given = given.await.unwrap_or(Err(Reason::Timeout(self.patience)))?;
         let attributes = self.certificates.judge(chain, &given.certificate, now);
@@ -174,7 +174,7 @@ impl VomsClient {
             tracing::info!(server = server.host, vo = server.vo, warning, "a VOMS server warns");
         }
         let certificate = given.certificate;
-        Ok(Granted {
+        Ok(GrantedAttributes {
             certificate,
             attributes,
         })

@@ -43,7 +43,7 @@ async fn row(database: &Database, body: Value) -> Value {
     body.insert("dids".into(), json!([{ "scope": "mc", "name": "d" }]));
     let (dids, wish) = wish(&Object::new(body)).unwrap();
     let read = move |session: &mut dyn Session| {
-        let listing = Listing {
+        let listing = ReplicaListing {
             wish: wish.clone(),
             form: Form::Lines,
             rses: readable(session, &wish)?,

@@ -12,14 +12,14 @@ async fn datasets_are_held_by_rules_on_them_and_on_their_containers(database: Da
         dids::content::attach(session, &did("c"), &[did("d")], false, NOW)
     };
     done(&database, work).await;
-    let by_dataset = Wish {
+    let by_dataset = RuleTerms {
         grouping: Grouping::Dataset,
         ..wish("A")
     };
     done(&database, adding("r1", "d", by_dataset)).await;
     done(&database, adding("r2", "c", wish("B"))).await;
     // Files that are held one by one are no dataset that is held.
-    let by_file = Wish {
+    let by_file = RuleTerms {
         grouping: Grouping::None,
         ..wish("A")
     };
@@ -28,7 +28,7 @@ async fn datasets_are_held_by_rules_on_them_and_on_their_containers(database: Da
         adding(
             "r3",
             "d",
-            Wish {
+            RuleTerms {
                 copies: 1,
                 expression: "A|A".into(),
                 ..by_file

@@ -41,7 +41,7 @@ async fn stuck_rules_are_repaired_and_at_last_suspended(database: Database) {
         repair::part(session, rule.id, end)?;
         assert_eq!(get(session, "r1")?.state, RuleState::Suspended);
         assert_eq!(repair::due(session, end + half_an_hour, 9)?, []);
-        change(session, rule.id, &Change::Repair, end)?;
+        change(session, rule.id, &RuleChange::Repair, end)?;
         let attempts = submit(session, end)?;
         assert_eq!((get(session, "r1")?.state, attempts.len()), (RuleState::Replicating, 3));
         requests::ended(
@@ -72,9 +72,9 @@ async fn a_did_ends_with_its_rules_and_its_content(database: Database) {
         dids::metadata::set(session, &did("d"), keys.as_object().unwrap(), NOW)?;
         assert_eq!(ending::due(session, NOW + 9_999, 9)?, []);
         let end = NOW + 10_000;
-        change(session, rule.id, &Change::Locked(true), NOW)?;
+        change(session, rule.id, &RuleChange::Locked(true), NOW)?;
         assert_eq!(ending::due(session, end, 9)?, [], "a locked rule holds it");
-        change(session, rule.id, &Change::Locked(false), NOW)?;
+        change(session, rule.id, &RuleChange::Locked(false), NOW)?;
         assert_eq!(ending::due(session, end, 9)?, [d]);
         assert!(!ending::part(session, d, end)?);
         assert_eq!(ending::due(session, end, 9)?, [], "its rules are released first");

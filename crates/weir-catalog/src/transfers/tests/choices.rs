@@ -45,7 +45,7 @@ async fn a_full_destination_gets_nothing(database: Database) {
     let (service, url, _server) = serve();
     let [_, a, _] = with_rule(&database, 3).await;
     let usage = move |session: &mut dyn Session| {
-        let usage = space::Usage {
+        let usage = space::SpaceUsage {
             source: "storage".into(),
             used: 0,
             free: Some(25),

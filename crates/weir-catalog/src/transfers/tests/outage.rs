@@ -81,7 +81,7 @@ async fn an_hour_without_a_service_loses_nothing_and_ends_without_a_storm(databa
     service.set(Mood::Down);
     service.end("FINISHED", |_| true);
     standing.pass(60, 10).await;
-    let short = rules::Wish {
+    let short = rules::RuleTerms {
         expires: Some(NOW + 1_800_000),
         ..wish("B")
     };

@@ -5,7 +5,7 @@ use rustls::AlertDescription::*;
 
 use super::{
     super::{
-        keyed::{EMPTY, RECORDS_OF_A_KEY, UPDATES},
+        established::{EMPTY, RECORDS_OF_A_KEY, UPDATES},
         records::{ALERT, DATA, HANDSHAKE},
     },
     pair, pair_with,

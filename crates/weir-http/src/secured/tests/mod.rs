@@ -13,12 +13,12 @@ use rustls::{
 };
 
 use super::{
+    established::{Came, Established},
+    handshake::{Handshaking, Write},
     incoming::Incoming,
-    keyed::{Came, Keyed},
     outgoing::Outgoing,
     records::Fault,
-    shaking::{Shaking, Write},
-    side::{ClientSide, ServerSide, Side},
+    role::{ClientSide, Role, ServerSide},
 };
 
 pub(super) const SUITES: [CipherSuite; 3] = [
@@ -77,8 +77,8 @@ pub(super) fn pair_with(
     let name = "localhost".try_into().unwrap();
     let server = UnbufferedServerConnection::new(server).unwrap();
     let client = UnbufferedClientConnection::new(client, name).unwrap();
-    let mut server = Shaking::<ServerSide>::new(server, true);
-    let mut client = Shaking::<ClientSide>::new(client, true);
+    let mut server = Handshaking::<ServerSide>::new(server, true);
+    let mut client = Handshaking::<ClientSide>::new(client, true);
     let (mut at_server, mut at_client) = (Incoming::default(), Incoming::default());
     let mut plain = BytesMut::new();
     let mut out = Outgoing::default();
@@ -95,7 +95,7 @@ pub(super) fn pair_with(
         }
     }
     let mut client = End {
-        keyed: Keyed::new(client.connection).unwrap(),
+        keyed: Established::new(client.connection).unwrap(),
         incoming: at_client,
     };
     let behind = behind(&mut client);
@@ -107,7 +107,7 @@ pub(super) fn pair_with(
     client.incoming.push(&out.take());
     assert!(plain.is_empty() && !server.connection.is_handshaking());
     let mut server = End {
-        keyed: Keyed::new(server.connection).unwrap(),
+        keyed: Established::new(server.connection).unwrap(),
         incoming: at_server,
     };
     let heard = server.hears(&[]).unwrap();
@@ -115,12 +115,12 @@ pub(super) fn pair_with(
 }
 
 /// One end without a socket.
-pub(super) struct End<S: Side> {
-    pub(super) keyed: Keyed<S>,
+pub(super) struct End<S: Role> {
+    pub(super) keyed: Established<S>,
     pub(super) incoming: Incoming,
 }
 
-impl<S: Side> End<S> {
+impl<S: Role> End<S> {
     /// Records of these bytes.
     pub(super) fn says(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Outgoing::default();

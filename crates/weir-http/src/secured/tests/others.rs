@@ -14,10 +14,10 @@ use rustls::{ClientConnection, HandshakeKind, ServerConnection, StreamOwned};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
 use super::{
-    super::{ClientSide, Records, Secured, ServerSide, Side, records::WHOLE},
+    super::{ClientSide, Records, Role, Secured, ServerSide, records::WHOLE},
     SUITES, configs,
 };
-use crate::{Buffers, buffers::WorksAhead as _, tcp::Tcp};
+use crate::{Buffers, buffers::AdjustableAhead as _, tcp::Tcp};
 
 const LENGTH: usize = 300_000;
 
@@ -46,7 +46,7 @@ where
     })
 }
 
-async fn talk<S: Side>(stream: &mut Secured<S>) {
+async fn talk<S: Role>(stream: &mut Secured<S>) {
     let said = bytes();
     stream.write_all(&said).await.unwrap();
     stream.flush().await.unwrap();
@@ -105,9 +105,9 @@ async fn a_client_and_a_server_of_rustls_understand_us() {
     for suite in SUITES {
         let (server, client) = configs(Some(suite), &rustls::version::TLS13);
         let (stream, _) = serve(server.clone(), client.clone()).await;
-        assert!(matches!(stream.records, Records::Keyed(_)));
+        assert!(matches!(stream.records, Records::Established(_)));
         let (stream, _) = ask(client, server).await;
-        assert!(matches!(stream.records, Records::Keyed(_)));
+        assert!(matches!(stream.records, Records::Established(_)));
         assert_eq!(stream.peer_certificates().unwrap().len(), 1);
     }
 }
@@ -117,9 +117,9 @@ async fn a_client_and_a_server_of_rustls_understand_us() {
 async fn tls_1_2_is_left_to_rustls() {
     let (server, client) = configs(None, &rustls::version::TLS12);
     let (stream, _) = serve(server.clone(), client.clone()).await;
-    assert!(matches!(stream.records, Records::Shaking(_)));
+    assert!(matches!(stream.records, Records::Handshaking(_)));
     let (stream, _) = ask(client, server).await;
-    assert!(matches!(stream.records, Records::Shaking(_)));
+    assert!(matches!(stream.records, Records::Handshaking(_)));
 }
 
 /// A ticket that is lost costs each connection a signature.

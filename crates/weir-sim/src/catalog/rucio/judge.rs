@@ -8,7 +8,7 @@ use weir_units::Timestamp;
 
 use super::super::agenda::Task;
 use super::super::books::State;
-use super::super::desk::{Around, Desk, Order};
+use super::super::state::{Around, CatalogState, Order};
 use super::{Ends, Rucio};
 use crate::draw;
 use crate::slab::Key;
@@ -56,16 +56,16 @@ impl Cleaner {
 
 impl Rucio {
     /// A thread of the cleaner: its transaction ends, and the next one begins.
-    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
+    pub(super) fn clean(&mut self, at: Timestamp, thread: u32, state: &mut CatalogState, around: &Around<'_>) {
         let thread_at = thread as usize;
         if let Some(rule) = self.cleaners[thread_at].rule.take() {
-            self.deleted(at, rule, desk);
+            self.deleted(at, rule, state);
         }
         while self.cleaners[thread_at].pass.0 < RULES {
             let Some(key) = self.cleaners[thread_at].next(at) else {
                 break;
             };
-            let Some(rule) = desk.books.rules.get_mut(key) else {
+            let Some(rule) = state.books.rules.get_mut(key) else {
                 continue;
             };
             self.cleaners[thread_at].pass.0 += 1;
@@ -86,32 +86,32 @@ impl Rucio {
             let begin = if calls { around.answers(at) } else { at };
             rule.held_until = begin + time.sum::<Duration>();
             self.cleaners[thread_at].rule = Some(key);
-            return desk.agenda.add(rule.held_until, Task::Clean(thread));
+            return state.agenda.add(rule.held_until, Task::Clean(thread));
         }
         let next = at.max(self.cleaners[thread_at].pass.1 + self.model.cleaner_sleep);
         self.cleaners[thread_at].pass = (0, next);
-        desk.agenda.add(next, Task::Clean(thread));
+        state.agenda.add(next, Task::Clean(thread));
     }
 
     /// A rule is gone: its copies may be deleted.
-    fn deleted(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
-        let Some(rule) = desk.books.rules.get(key) else { return };
-        let destination = desk.books.places[rule.ask].2;
+    fn deleted(&mut self, at: Timestamp, key: Key, state: &mut CatalogState) {
+        let Some(rule) = state.books.rules.get(key) else { return };
+        let destination = state.books.places[rule.ask].2;
         let is_out = |state: State| !matches!(state, State::Ok | State::Stuck);
         let n_out = rule.files.iter().filter(|file| is_out(file.state)).count() as u32;
         self.out[destination] = self.out[destination].saturating_sub(n_out);
-        let left = desk.books.release(at, key);
+        let left = state.books.release(at, key);
         if !left.transfers.is_empty() {
-            desk.orders.push(Order::Cancel(left.transfers));
+            state.orders.push(Order::Cancel(left.transfers));
         }
         self.storages[destination].take(left.copies);
     }
 
     /// Requests the files of rules again that have been stuck for long enough.
-    pub(super) fn repair(&mut self, at: Timestamp, desk: &mut Desk) {
+    pub(super) fn repair(&mut self, at: Timestamp, state: &mut CatalogState) {
         let is_due =
             |rule: &super::super::books::Rule| rule.stuck_since.is_some_and(|since| since + REPAIR_AFTER <= at);
-        let due = desk
+        let due = state
             .books
             .rules
             .iter()
@@ -119,8 +119,8 @@ impl Rucio {
             .map(|(key, _)| key);
         let due: Vec<Key> = due.take(REPAIRS).collect();
         for rule in due {
-            self.queued.extend(desk.books.repair(rule));
+            self.queued.extend(state.books.repair(rule));
         }
-        desk.agenda.add(at + self.model.repairer_sleep, Task::Repair);
+        state.agenda.add(at + self.model.repairer_sleep, Task::Repair);
     }
 }

@@ -28,7 +28,7 @@ use weir_units::Timestamp;
 
 use super::agenda::Task;
 use super::books::FileKey;
-use super::desk::{Around, Daemons, Desk};
+use super::state::{Around, CatalogState, Daemons};
 use crate::scene::Scene;
 use crate::slab::Key;
 use crate::spec::RucioModel;
@@ -77,7 +77,7 @@ impl Rucio {
     }
 
     /// Starts every daemon, when the first rule is there.
-    fn start(&mut self, at: Timestamp, desk: &mut Desk) {
+    fn start(&mut self, at: Timestamp, state: &mut CatalogState) {
         type Thread = fn(u32) -> Task;
         let threads: [(u32, Thread); 5] = [
             (self.model.submitters, Task::Submit),
@@ -87,39 +87,39 @@ impl Rucio {
             (self.model.reapers, Task::Reap),
         ];
         for (n_threads, task) in threads {
-            (0..n_threads).for_each(|thread| desk.agenda.add(at, task(thread)));
+            (0..n_threads).for_each(|thread| state.agenda.add(at, task(thread)));
         }
-        desk.agenda.add(at, Task::Repair);
+        state.agenda.add(at, Task::Repair);
         if self.model.throttler_max.is_some() {
-            desk.agenda.add(at, Task::Throttle);
+            state.agenda.add(at, Task::Throttle);
         }
     }
 }
 
 impl Daemons for Rucio {
-    fn asked(&mut self, at: Timestamp, key: Key, desk: &mut Desk) {
-        if desk.books.is_first() {
-            self.start(at, desk);
+    fn asked(&mut self, at: Timestamp, key: Key, state: &mut CatalogState) {
+        if state.books.is_first() {
+            self.start(at, state);
         }
-        let n_files = desk.books.rules.get(key).map_or(0, |rule| rule.files.len());
+        let n_files = state.books.rules.get(key).map_or(0, |rule| rule.files.len());
         let made = at + self.model.rule_per_file * n_files as u32;
-        desk.agenda.add(made, Task::Made(key));
+        state.agenda.add(made, Task::Made(key));
     }
 
-    fn ended(&mut self, _at: Timestamp, _file: FileKey, _desk: &mut Desk) {
+    fn ended(&mut self, _at: Timestamp, _file: FileKey, _desk: &mut CatalogState) {
         // Ends are not reported to it: the poller asks.
     }
 
-    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>) {
+    fn turn(&mut self, at: Timestamp, task: Task, state: &mut CatalogState, around: &Around<'_>) {
         match task {
-            Task::Made(rule) => self.made(at, rule, desk),
-            Task::Throttle => self.throttle(at, desk),
-            Task::Submit(thread) => self.submit(at, thread, desk, around),
-            Task::Poll(thread) => self.poll(at, thread, desk, around),
-            Task::Finish(thread) => self.finish(at, thread, desk),
-            Task::Clean(thread) => self.clean(at, thread, desk, around),
-            Task::Repair => self.repair(at, desk),
-            Task::Reap(thread) => self.reap(at, thread, desk, around),
+            Task::Made(rule) => self.made(at, rule, state),
+            Task::Throttle => self.throttle(at, state),
+            Task::Submit(thread) => self.submit(at, thread, state, around),
+            Task::Poll(thread) => self.poll(at, thread, state, around),
+            Task::Finish(thread) => self.finish(at, thread, state),
+            Task::Clean(thread) => self.clean(at, thread, state, around),
+            Task::Repair => self.repair(at, state),
+            Task::Reap(thread) => self.reap(at, thread, state, around),
             Task::Evaluate | Task::Again(_) => {}
         }
     }

@@ -7,7 +7,7 @@ use weir_units::Timestamp;
 
 use super::super::agenda::Task;
 use super::super::books::Copy;
-use super::super::desk::{Around, Desk};
+use super::super::state::{Around, CatalogState};
 use super::Rucio;
 use crate::draw;
 use crate::hash::NumberMap;
@@ -77,8 +77,8 @@ pub(super) struct Reaper {
 
 impl Rucio {
     /// A thread of the reaper: its chunk is gone, and the next one begins.
-    pub(super) fn reap(&mut self, at: Timestamp, thread: u32, desk: &mut Desk, around: &Around<'_>) {
-        self.reaped(at, thread, desk);
+    pub(super) fn reap(&mut self, at: Timestamp, thread: u32, state: &mut CatalogState, around: &Around<'_>) {
+        self.reaped(at, thread, state);
         while let Some(place) = self.reapers[thread as usize].left.pop() {
             let storage = &mut self.storages[place];
             if storage.paused_until > at || storage.n_threads >= self.model.reaper_threads_per_host {
@@ -99,27 +99,27 @@ impl Rucio {
             storage.n_threads += 1;
             let n_files = chunk.len() as u32;
             (reaper.at, reaper.chunk) = (Some(place), chunk);
-            return desk.agenda.add(at + each * n_files, Task::Reap(thread));
+            return state.agenda.add(at + each * n_files, Task::Reap(thread));
         }
-        self.pass(at, thread, desk);
+        self.pass(at, thread, state);
     }
 
     /// The chunk of a thread is deleted.
-    fn reaped(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
+    fn reaped(&mut self, at: Timestamp, thread: u32, state: &mut CatalogState) {
         let reaper = &mut self.reapers[thread as usize];
         let Some(place) = reaper.at.take() else { return };
         let storage = &mut self.storages[place];
         storage.n_threads -= 1;
         for number in reaper.chunk.drain(..) {
             match storage.copies.remove(&number) {
-                Some(copy) => desk.books.deleted(at, &copy),
-                None => desk.books.deletions.repeated(),
+                Some(copy) => state.books.deleted(at, &copy),
+                None => state.books.deletions.repeated(),
             }
         }
     }
 
     /// A new pass, at once if there is more to do.
-    fn pass(&mut self, at: Timestamp, thread: u32, desk: &mut Desk) {
+    fn pass(&mut self, at: Timestamp, thread: u32, state: &mut CatalogState) {
         let n_storages = self.storages.len();
         let mut order: Vec<usize> = (0..n_storages).collect();
         for place in (1..n_storages).rev() {
@@ -133,6 +133,6 @@ impl Rucio {
             at.max(reaper.begun + self.model.reaper_sleep)
         };
         (reaper.left, reaper.begun) = (order, next);
-        desk.agenda.add(next, Task::Reap(thread));
+        state.agenda.add(next, Task::Reap(thread));
     }
 }

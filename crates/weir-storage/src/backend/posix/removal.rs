@@ -102,7 +102,7 @@ struct Removal<'a> {
 
 /// The state of a file after a step.
 #[derive(PartialEq, Eq)]
-enum File {
+enum FileStep {
     Gone,
     /// The rest of it must wait for another visit.
     Shorter,
@@ -116,7 +116,7 @@ impl Removal<'_> {
             Ok(top) => top,
             Err(Errno::NOENT) => return Ok(true),
             // Not followed: a link is removed like any other name.
-            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(self.remove_file(private, name, true)? == File::Gone),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(self.remove_file(private, name, true)? == FileStep::Gone),
             Err(errno) => return Err(errno),
         };
         self.clear(&top, &top, 0)?;
@@ -189,22 +189,22 @@ impl Removal<'_> {
     }
 
     /// Removes an object that is no directory, and counts it if it was a counted file; or shortens it.
-    fn remove_file(&mut self, directory: &OwnedFd, name: &CStr, counted: bool) -> Result<File, Errno> {
+    fn remove_file(&mut self, directory: &OwnedFd, name: &CStr, counted: bool) -> Result<FileStep, Errno> {
         let Some(found) = weigh(directory, name)? else {
             fs::unlinkat(directory, name, AtFlags::empty())?;
             self.spent(1, 0);
-            return Ok(File::Gone);
+            return Ok(FileStep::Gone);
         };
         if found.allocated > self.left.bytes.max(LARGE)
             && let Some(size) = self.shorten(directory, name, &found)
         {
             self.count(found.meta.size - size, 0, counted);
-            return Ok(File::Shorter);
+            return Ok(FileStep::Shorter);
         }
         fs::unlinkat(directory, name, AtFlags::empty())?;
         self.spent(1, found.allocated);
         self.count(found.meta.size, 1, counted);
-        Ok(File::Gone)
+        Ok(FileStep::Gone)
     }
 
     /// Cuts the largest allowed part off a file's end; returns its new size. `None` if it must be removed as a whole.

@@ -26,10 +26,10 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Directories made here, whose names may not be on the disk yet.
 #[derive(Debug, Default)]
-pub(super) struct Unflushed(Mutex<State>);
+pub(super) struct Unflushed(Mutex<UnflushedState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct UnflushedState {
     /// By inode. Where nothing is ever flushed (`durability = "cache"`) they stay until there are too many.
     made: HashSet<u64>,
     /// Directories that are being made at this moment: not yet in `made`, but others may see them.
@@ -38,7 +38,7 @@ struct State {
     forgotten: u64,
 }
 
-impl State {
+impl UnflushedState {
     fn is_empty(&self) -> bool {
         self.made.is_empty() && self.making == 0 && self.forgotten == 0
     }
@@ -53,7 +53,7 @@ impl State {
 }
 
 impl Unflushed {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, UnflushedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

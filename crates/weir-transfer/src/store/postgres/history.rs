@@ -19,7 +19,7 @@ use weir_store::postgres::Session;
 const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// A job that ended: its number, which is its first file, and its last file.
-struct Ended {
+struct EndedJob {
     number: i64,
     last: i64,
 }
@@ -59,11 +59,11 @@ pub(super) fn archive(
     })
 }
 
-fn due(session: &mut Session, before: Millis, limit: i64) -> Result<Vec<Ended>, StoreError> {
+fn due(session: &mut Session, before: Millis, limit: i64) -> Result<Vec<EndedJob>, StoreError> {
     let text = "SELECT job_no, n_files FROM jobs WHERE finished <= $1 ORDER BY finished, job_no LIMIT $2";
     let ended = |row: &tokio_postgres::Row| {
         let (number, files): (i64, i64) = (get(row, 0)?, get(row, 1)?);
-        Ok(Ended {
+        Ok(EndedJob {
             number,
             last: number + files - 1,
         })
@@ -82,7 +82,7 @@ struct Moved {
 }
 
 impl Moved {
-    fn take(&mut self, session: &mut Session, job: &Ended, files_max: usize) -> Result<(), StoreError> {
+    fn take(&mut self, session: &mut Session, job: &EndedJob, files_max: usize) -> Result<(), StoreError> {
         let mut first = job.number;
         while self.n < files_max {
             let limit = PACK_MAX.min(files_max - self.n);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn deposed<T>(outcome: &Result<T, StoreError>) -> bool {
-        matches!(outcome, Err(StoreError::Deposed))
+        matches!(outcome, Err(StoreError::LeadershipLost))
     }
 
     #[test]

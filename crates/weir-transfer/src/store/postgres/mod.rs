@@ -150,7 +150,7 @@ impl Store for PostgresStore {
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
         let mut writer = lock(&self.writer);
         let Some(leadership) = writer.as_mut() else {
-            return Err(StoreError::Deposed);
+            return Err(StoreError::LeadershipLost);
         };
         // The plan is computed before the transaction takes its locks.
         let plan = Plan::of(changes);

@@ -234,7 +234,7 @@ mod tests {
         let epoch = leader.next_epoch().unwrap();
         let node = Uuid::from_u128(7);
         for change in [submit(1, 1, 1), begin(1, 1)] {
-            assert!(matches!(door.apply(&[change]), Err(StoreError::Deposed)));
+            assert!(matches!(door.apply(&[change]), Err(StoreError::LeadershipLost)));
         }
         door.deposit(node, &[submit(1, 1, 2), submit(2, 3, 1)]).unwrap();
         // Given again, as after an answer that was lost; beside another one.

@@ -21,26 +21,26 @@ use crate::store::{
 };
 
 /// A token as submissions of one batch name it.
-struct Named<'a> {
+struct NamedToken<'a> {
     hash: TokenHash,
     by: &'a Submission,
     files: i64,
     expiring: Option<(Expiring, u64, u64)>,
 }
 
-impl Named<'_> {
+impl NamedToken<'_> {
     fn expiring<T>(&self, of: impl Fn(&(Expiring, u64, u64)) -> T) -> Option<T> {
         self.expiring.as_ref().map(of)
     }
 }
 
 /// The tokens of a batch, in the order of hashes, so that no two writers wait for each other.
-fn named<'a>(submissions: &[&'a Submission]) -> Vec<Named<'a>> {
-    let mut named = BTreeMap::<TokenHash, Named<'a>>::new();
+fn named<'a>(submissions: &[&'a Submission]) -> Vec<NamedToken<'a>> {
+    let mut named = BTreeMap::<TokenHash, NamedToken<'a>>::new();
     for submission in submissions {
         for file in &submission.files {
             for hash in [file.source_token, file.destination_token].into_iter().flatten() {
-                let fresh = || Named {
+                let fresh = || NamedToken {
                     hash,
                     by: submission,
                     files: 0,
@@ -70,8 +70,8 @@ pub(super) fn tokens(
     if named.is_empty() {
         return Ok(HashMap::new());
     }
-    let column = |of: fn(&Named<'_>) -> i64| named.iter().map(of).collect::<Vec<_>>();
-    let maybe = |of: fn(&Named<'_>) -> Option<i64>| named.iter().map(of).collect::<Vec<_>>();
+    let column = |of: fn(&NamedToken<'_>) -> i64| named.iter().map(of).collect::<Vec<_>>();
+    let maybe = |of: fn(&NamedToken<'_>) -> Option<i64>| named.iter().map(of).collect::<Vec<_>>();
     let sealed = named.iter().map(|token| token.by.sealed_token(token.hash, sealer));
     let sealed = sealed.collect::<Result<Vec<_>, _>>()?;
     let rows = session.query(

@@ -58,7 +58,7 @@ impl Tally {
                 .collect::<Vec<_>>(),
             &of(|delta| delta.archiving),
         ];
-        let mut ended = Ended::default();
+        let mut ended = JobEnd::default();
         for row in session.query(COUNTS, values)? {
             let counts = Counts {
                 files: row.get(1),
@@ -83,14 +83,14 @@ impl Tally {
 
 /// Jobs whose state changed.
 #[derive(Default)]
-struct Ended {
+struct JobEnd {
     jobs: Vec<i64>,
     states: Vec<i16>,
     finished: Vec<Option<Millis>>,
     reasons: Vec<Option<&'static str>>,
 }
 
-impl Ended {
+impl JobEnd {
     fn push(&mut self, job: i64, state: i16, finished: Option<Millis>, reason: Option<&'static str>) {
         self.jobs.push(job);
         self.states.push(state);

@@ -114,9 +114,9 @@ fn a_deposed_scheduler_changes_nothing() {
     let second = new.next_epoch().unwrap();
     assert!(second > first);
     for change in [begin(1, 1), submit(2, 3, 1), end(1, FileState::Finished)] {
-        assert!(matches!(old.apply(&[change]), Err(StoreError::Deposed)));
+        assert!(matches!(old.apply(&[change]), Err(StoreError::LeadershipLost)));
     }
-    assert!(matches!(old.renew(), Err(StoreError::Deposed)));
+    assert!(matches!(old.renew(), Err(StoreError::LeadershipLost)));
     new.apply(&[begin(1, 1)]).unwrap();
     let file = new.file(1).unwrap().unwrap();
     assert_eq!((file.state, file.attempts), (FileState::Active, 1));
@@ -148,7 +148,7 @@ fn a_leader_has_a_term_and_a_batch_prolongs_it() {
     assert!(matches!(new.stand().unwrap(), Standing::HeldBy(_)));
     expire(&old);
     assert!(matches!(new.stand().unwrap(), Standing::Elected(_)));
-    assert!(matches!(old.apply(&[begin(1, 1)]), Err(StoreError::Deposed)));
+    assert!(matches!(old.apply(&[begin(1, 1)]), Err(StoreError::LeadershipLost)));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_writer_that_is_deposed_says_so_and_ends() {
     let writer = start_writer(old, move |durable| tell.send(durable).unwrap()).unwrap();
     new.next_epoch().unwrap();
     writer.push(weir_world::Seq(1), vec![submit(1, 1, 1)]);
-    assert!(matches!(told.recv().unwrap(), Durable::Deposed));
+    assert!(matches!(told.recv().unwrap(), Durable::LeadershipLost));
     assert!(writer.trouble().unwrap().contains("another scheduler"));
     assert!(new.job(Uuid::from_u128(1)).unwrap().is_none());
 }
@@ -583,5 +583,5 @@ fn who_stands_still_for_a_term_does_not_lead_whatever_the_databases_clock_says()
     }
     new.bury(elected).unwrap();
     assert_eq!(new.members.all_peers().unwrap().len(), 1, "its row is gone");
-    assert!(matches!(old.renew(), Err(StoreError::Deposed)));
+    assert!(matches!(old.renew(), Err(StoreError::LeadershipLost)));
 }

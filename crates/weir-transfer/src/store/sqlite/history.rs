@@ -13,7 +13,7 @@ use crate::store::{
 };
 
 /// A job that ended.
-struct Ended {
+struct EndedJob {
     number: i64,
     first: i64,
     last: i64,
@@ -62,13 +62,13 @@ pub(super) fn archive(
     Ok(moved)
 }
 
-fn due(transaction: &Transaction<'_>, before: Millis, limit: usize) -> Result<Vec<Ended>, StoreError> {
+fn due(transaction: &Transaction<'_>, before: Millis, limit: usize) -> Result<Vec<EndedJob>, StoreError> {
     let mut statement = transaction.prepare_cached(
         "SELECT job_no, first_file, n_files FROM jobs WHERE finished <= ?1 ORDER BY finished, job_no LIMIT ?2",
     )?;
     let rows = statement.query_map(params![before, limit as i64], |row| {
         let (number, first, files): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Ended {
+        Ok(EndedJob {
             number,
             first,
             last: first + files - 1,
@@ -80,7 +80,7 @@ fn due(transaction: &Transaction<'_>, before: Millis, limit: usize) -> Result<Ve
 /// Moves some files of a job, and the job itself once it has none left. Changes nothing if a row cannot be read.
 fn move_job(
     transaction: &Transaction<'_>,
-    job: &Ended,
+    job: &EndedJob,
     files_max: usize,
     tokens: &mut BTreeMap<i64, i64>,
 ) -> Result<usize, StoreError> {
@@ -106,7 +106,7 @@ fn move_job(
 
 fn move_files(
     transaction: &Transaction<'_>,
-    job: &Ended,
+    job: &EndedJob,
     limit: usize,
     tokens: &mut BTreeMap<i64, i64>,
 ) -> Result<usize, StoreError> {
@@ -157,11 +157,11 @@ pub(super) fn forget(connection: &mut Connection, before: Millis, files_max: usi
     Ok(forgotten)
 }
 
-fn oldest(transaction: &Transaction<'_>, before: Millis) -> Result<Option<Ended>, StoreError> {
+fn oldest(transaction: &Transaction<'_>, before: Millis) -> Result<Option<EndedJob>, StoreError> {
     let text = "SELECT job_no, first_file, n_files FROM history WHERE finished <= ?1 ORDER BY finished, job_no LIMIT 1";
     let job = |row: &rusqlite::Row<'_>| {
         let (number, first, files): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Ended {
+        Ok(EndedJob {
             number,
             first,
             last: first + files - 1,
@@ -171,7 +171,7 @@ fn oldest(transaction: &Transaction<'_>, before: Millis) -> Result<Option<Ended>
 }
 
 /// Forgets packs of a job from its end, and the job with the first of them. Gives the number of files.
-fn forget_some(transaction: &Transaction<'_>, job: &Ended, files_max: usize) -> Result<usize, StoreError> {
+fn forget_some(transaction: &Transaction<'_>, job: &EndedJob, files_max: usize) -> Result<usize, StoreError> {
     let mut newest =
         transaction.prepare_cached("SELECT max(first_file) FROM history_files WHERE first_file BETWEEN ?1 AND ?2")?;
     let mut remove = transaction.prepare_cached("DELETE FROM history_files WHERE first_file = ?1")?;

@@ -28,13 +28,13 @@ pub(super) fn apply(connection: &mut Connection, sealer: &Sealer, changes: &[Cha
 /// Changes of a batch to the counts of jobs: written once per job, however many of its files changed.
 #[derive(Default)]
 struct Touched {
-    jobs: BTreeMap<i64, Delta>,
+    jobs: BTreeMap<i64, JobDelta>,
     /// Tokens met in this batch, by hash, and how many files of it name them.
     tokens: HashMap<TokenHash, (i64, i64)>,
 }
 
 #[derive(Default)]
-struct Delta {
+struct JobDelta {
     started: i64,
     finished: i64,
     failed: i64,
@@ -477,7 +477,7 @@ fn cancel(
 }
 
 impl Touched {
-    fn delta(&mut self, job_no: i64, at: Millis) -> &mut Delta {
+    fn delta(&mut self, job_no: i64, at: Millis) -> &mut JobDelta {
         let delta = self.jobs.entry(job_no).or_default();
         delta.at = delta.at.max(at);
         delta

@@ -189,7 +189,7 @@ fn furthest_apart(comparison: &Comparison) -> Option<String> {
             .flat_map(|(_, lines)| lines)
             .filter(|line| !line.shares.is_empty())
     };
-    let ends = |line: &Line| {
+    let ends = |line: &TableRow| {
         let known = || {
             line.shares
                 .iter()
@@ -200,7 +200,7 @@ fn furthest_apart(comparison: &Comparison) -> Option<String> {
         let most = known().rev().max_by(|one, other| one.1.total_cmp(&other.1))?;
         Some((least, most))
     };
-    let gap = |line: &Line| ends(line).map_or(0.0, |(least, most)| most.1 - least.1);
+    let gap = |line: &TableRow| ends(line).map_or(0.0, |(least, most)| most.1 - least.1);
     let line = lines().max_by(|one, other| gap(one).total_cmp(&gap(other)))?;
     if lines().count() < 2 || gap(line) < 0.05 {
         return None;
@@ -309,7 +309,7 @@ fn kept(policy: &PolicyResult) -> String {
 }
 
 /// One line of a table over the policies: its label, and each policy's figure.
-struct Line {
+struct TableRow {
     name: String,
     cells: Vec<String>,
     /// The figures, where they are shares.
@@ -317,11 +317,11 @@ struct Line {
 }
 
 /// The results of each workload: shares of the asked rates, working cells, rates of a ramp's steps. Heading and lines.
-fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<Line>)> {
+fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<TableRow>)> {
     let Some(first) = comparison.policies.first() else {
         return Vec::new();
     };
-    let mut tables: Vec<(String, Vec<Line>)> = Vec::new();
+    let mut tables: Vec<(String, Vec<TableRow>)> = Vec::new();
     for (at, workload) in first.workloads.iter().enumerate() {
         let reports: Vec<&WorkloadReport> = comparison
             .policies
@@ -351,32 +351,32 @@ fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<Line>)> {
     tables
 }
 
-fn of_rates(name: &str, asked: u64, reports: &[&WorkloadReport]) -> Line {
+fn of_rates(name: &str, asked: u64, reports: &[&WorkloadReport]) -> TableRow {
     let ratio = |report: &&WorkloadReport| match &report.kind {
         WorkloadKind::Rates { ratio, .. } => *ratio,
         WorkloadKind::Matrix { .. } | WorkloadKind::Ramp { .. } => None,
     };
     let shares: Vec<Option<f64>> = reports.iter().map(ratio).collect();
-    Line {
+    TableRow {
         name: format!("{name}, {}", rate(asked)),
         cells: shares.iter().map(|share| percent(*share)).collect(),
         shares,
     }
 }
 
-fn of_matrix(reports: &[&WorkloadReport]) -> Vec<Line> {
+fn of_matrix(reports: &[&WorkloadReport]) -> Vec<TableRow> {
     let count = |report: &&WorkloadReport| match &report.kind {
         WorkloadKind::Matrix { cells } => cells.iter().filter(|cell| cell.ok).count().to_string(),
         WorkloadKind::Rates { .. } | WorkloadKind::Ramp { .. } => String::new(),
     };
-    vec![Line {
+    vec![TableRow {
         name: "all modes and sizes".to_owned(),
         cells: reports.iter().map(count).collect(),
         shares: Vec::new(),
     }]
 }
 
-fn of_step(step: usize, reports: &[&WorkloadReport]) -> Line {
+fn of_step(step: usize, reports: &[&WorkloadReport]) -> TableRow {
     let steps = reports.iter().filter_map(|report| match &report.kind {
         WorkloadKind::Ramp { steps } => steps.get(step),
         WorkloadKind::Rates { .. } | WorkloadKind::Matrix { .. } => None,
@@ -385,7 +385,7 @@ fn of_step(step: usize, reports: &[&WorkloadReport]) -> Line {
     let name = steps.first().map_or_else(String::new, |step| {
         format!("{}→{} × {}", step.source, step.destination, step.parallel)
     });
-    Line {
+    TableRow {
         name,
         cells: steps
             .iter()

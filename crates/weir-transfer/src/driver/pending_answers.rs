@@ -61,7 +61,7 @@ pub(super) enum Pending {
 pub type Forcing = Box<dyn FnOnce(&[u64]) -> Vec<Change> + Send>;
 
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct PendingAnswers {
     jobs: HashMap<JobId, (Box<Submission>, oneshot::Sender<Answer>)>,
     tickets: HashMap<Ticket, (Pending, oneshot::Sender<Answer>)>,
     acks: HashMap<Seq, oneshot::Sender<Answer>>,
@@ -72,7 +72,7 @@ pub(super) struct Desk {
     last_ticket: u64,
 }
 
-impl Desk {
+impl PendingAnswers {
     /// Takes a submission; its record will come under its job.
     pub(super) fn submission(&mut self, job: JobId, submission: Box<Submission>, reply: oneshot::Sender<Answer>) {
         self.jobs.insert(job, (submission, reply));

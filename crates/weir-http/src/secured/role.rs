@@ -10,7 +10,7 @@ use rustls::{
 use std::ops::DerefMut;
 
 /// One of the two ends of a connection.
-pub(crate) trait Side: Sized + Send + Unpin + 'static {
+pub(crate) trait Role: Sized + Send + Unpin + 'static {
     /// rustls's data of this end.
     type Data: Send + Sync + 'static;
     /// The connection until its handshake is over, and after it where records are left to rustls.
@@ -34,7 +34,7 @@ pub(crate) trait Side: Sized + Send + Unpin + 'static {
 
 pub(crate) struct ServerSide;
 
-impl Side for ServerSide {
+impl Role for ServerSide {
     type Data = ServerConnectionData;
     type Connection = UnbufferedServerConnection;
 
@@ -58,7 +58,7 @@ impl Side for ServerSide {
 
 pub(crate) struct ClientSide;
 
-impl Side for ClientSide {
+impl Role for ClientSide {
     type Data = ClientConnectionData;
     type Connection = UnbufferedClientConnection;
 

@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::taking::CutShort;
+use crate::slow_reader::CutShort;
 
 /// A connection that has just fallen idle is likely to be used again at once.
 const LEAST_IDLE: Duration = Duration::from_millis(200);
@@ -43,7 +43,7 @@ pub struct Occupancy {
 }
 
 /// All seats of a server.
-pub(crate) struct Seats {
+pub(crate) struct ConnectionSlots {
     most: AtomicUsize,
     per_client: AtomicUsize,
     start: Instant,
@@ -56,14 +56,14 @@ pub(crate) struct Seats {
 
 /// Counts a connection at its end if it was cut.
 pub(crate) struct CountsSlow<'a> {
-    seats: &'a Seats,
+    slots: &'a ConnectionSlots,
     cut_short: CutShort,
 }
 
 impl Drop for CountsSlow<'_> {
     fn drop(&mut self) {
         if self.cut_short.why().is_some() {
-            self.seats.too_slow.fetch_add(1, Ordering::Relaxed);
+            self.slots.too_slow.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -71,13 +71,13 @@ impl Drop for CountsSlow<'_> {
 #[derive(Default)]
 struct Taken {
     next: u64,
-    seats: HashMap<u64, Arc<Seat>>,
+    slots: HashMap<u64, Arc<ConnectionSlot>>,
     /// Seats of each client.
     by_client: HashMap<IpAddr, usize>,
 }
 
 /// One connection's seat, as its tasks see it.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionSlot {
     client: IpAddr,
     start: Instant,
     /// Since when nothing is asked for, in milliseconds after `start` and at least 1; 0: at work.
@@ -85,17 +85,17 @@ pub(crate) struct Seat {
     leave: CancellationToken,
 }
 
-impl Seat {
+impl ConnectionSlot {
     fn new(client: IpAddr, start: Instant) -> Arc<Self> {
-        let seat = Self {
+        let slot = Self {
             client,
             start,
             idle_since: AtomicU64::new(0),
             leave: CancellationToken::new(),
         };
         // A connection without a request yet is idle too, or slow clients would hold all slots.
-        seat.rest();
-        Arc::new(seat)
+        slot.rest();
+        Arc::new(slot)
     }
 
     /// A request has come.
@@ -120,19 +120,19 @@ impl Seat {
 }
 
 /// A seat for as long as this lives.
-pub(crate) struct Seated {
-    seats: Arc<Seats>,
+pub(crate) struct Admitted {
+    slots: Arc<ConnectionSlots>,
     number: u64,
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) slot: Arc<ConnectionSlot>,
 }
 
-impl Drop for Seated {
+impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken();
-        taken.seats.remove(&self.number);
-        taken.forget(self.seat.client);
+        let mut taken = self.slots.taken();
+        taken.slots.remove(&self.number);
+        taken.forget(self.slot.client);
         drop(taken);
-        self.seats.freed.notify_one();
+        self.slots.freed.notify_one();
     }
 }
 
@@ -148,11 +148,11 @@ impl Taken {
 
     /// Asks the connection that has been idle longest to leave, of one client or of all. Returns whether there was one.
     fn give_up(&mut self, of: Option<IpAddr>, before: u64) -> bool {
-        let idle = self.seats.values().filter(|seat| {
-            let since = seat.idle_since.load(Ordering::Relaxed);
-            since != 0 && since <= before && of.is_none_or(|client| client == seat.client) && !seat.leave.is_cancelled()
+        let idle = self.slots.values().filter(|slot| {
+            let since = slot.idle_since.load(Ordering::Relaxed);
+            since != 0 && since <= before && of.is_none_or(|client| client == slot.client) && !slot.leave.is_cancelled()
         });
-        let oldest = idle.min_by_key(|seat| seat.idle_since.load(Ordering::Relaxed)).cloned();
+        let oldest = idle.min_by_key(|slot| slot.idle_since.load(Ordering::Relaxed)).cloned();
         let Some(oldest) = oldest else { return false };
         oldest.leave.cancel();
         true
@@ -160,12 +160,13 @@ impl Taken {
 
     /// The slots that a client keeps: connections that were asked to leave end soon, unless they are at work again.
     fn kept_by(&self, client: IpAddr) -> usize {
-        let kept = |seat: &&Arc<Seat>| seat.client == client && !(seat.leave.is_cancelled() && seat.is_idle());
-        self.seats.values().filter(kept).count()
+        let kept =
+            |slot: &&Arc<ConnectionSlot>| slot.client == client && !(slot.leave.is_cancelled() && slot.is_idle());
+        self.slots.values().filter(kept).count()
     }
 }
 
-impl Seats {
+impl ConnectionSlots {
     pub(crate) fn new(most: usize, per_client: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
             most: AtomicUsize::new(most),
@@ -180,15 +181,15 @@ impl Seats {
     }
 
     /// Takes a seat and waits for one if it must; `None`: the client has its share, and all of it is at work.
-    pub(crate) async fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Seated> {
+    pub(crate) async fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Admitted> {
         let client = client(peer);
         if !self.within_share(client) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         loop {
-            if let Some(seated) = self.sit(client) {
-                return Some(seated);
+            if let Some(admitted) = self.sit(client) {
+                return Some(admitted);
             }
             let given_up = self.taken().give_up(None, self.long_idle());
             self.given_up.fetch_add(given_up.into(), Ordering::Relaxed);
@@ -205,12 +206,12 @@ impl Seats {
     }
 
     pub(crate) fn count_slow(&self, cut_short: CutShort) -> CountsSlow<'_> {
-        CountsSlow { seats: self, cut_short }
+        CountsSlow { slots: self, cut_short }
     }
 
     pub(crate) fn occupancy(&self) -> Occupancy {
         Occupancy {
-            open: self.taken().seats.len(),
+            open: self.taken().slots.len(),
             given_up: self.given_up.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
             too_slow: self.too_slow.load(Ordering::Relaxed),
@@ -230,20 +231,20 @@ impl Seats {
         given_up
     }
 
-    fn sit(self: &Arc<Self>, client: IpAddr) -> Option<Seated> {
+    fn sit(self: &Arc<Self>, client: IpAddr) -> Option<Admitted> {
         let mut taken = self.taken();
-        if taken.seats.len() >= self.most.load(Ordering::Relaxed) {
+        if taken.slots.len() >= self.most.load(Ordering::Relaxed) {
             return None;
         }
         let number = taken.next;
         taken.next += 1;
-        let seat = Seat::new(client, self.start);
-        taken.seats.insert(number, seat.clone());
+        let slot = ConnectionSlot::new(client, self.start);
+        taken.slots.insert(number, slot.clone());
         *taken.by_client.entry(client).or_default() += 1;
-        Some(Seated {
-            seats: self.clone(),
+        Some(Admitted {
+            slots: self.clone(),
             number,
-            seat,
+            slot,
         })
     }
 
@@ -281,23 +282,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_one_leaves_for_a_newcomer() {
-        let seats = Seats::new(2, None);
-        let old = seats.take(HERE).await.unwrap();
+        let slots = ConnectionSlots::new(2, None);
+        let old = slots.take(HERE).await.unwrap();
         pass(10).await;
-        let young = seats.take(HERE).await.unwrap();
+        let young = slots.take(HERE).await.unwrap();
         pass(1000).await;
         let newcomer = tokio::spawn({
-            let seats = seats.clone();
-            async move { seats.take(THERE).await.unwrap() }
+            let slots = slots.clone();
+            async move { slots.take(THERE).await.unwrap() }
         });
-        old.seat.wanted().await;
-        assert!(!young.seat.leave.is_cancelled());
+        old.slot.wanted().await;
+        assert!(!young.slot.leave.is_cancelled());
         drop(old);
         let newcomer = newcomer.await.unwrap();
-        assert_eq!(seats.occupancy().open, 2);
+        assert_eq!(slots.occupancy().open, 2);
         drop((young, newcomer));
         assert_eq!(
-            seats.occupancy(),
+            slots.occupancy(),
             Occupancy {
                 open: 0,
                 given_up: 1,
@@ -306,46 +307,46 @@ mod tests {
                 heads_cut: 0
             }
         );
-        assert!(seats.taken().by_client.is_empty());
+        assert!(slots.taken().by_client.is_empty());
     }
 
     /// Cutting a transfer for a stranger would be worse than letting the stranger wait.
     #[tokio::test(start_paused = true)]
     async fn nobody_at_work_is_asked_to_leave() {
-        let seats = Seats::new(1, None);
-        let working = seats.take(HERE).await.unwrap();
-        working.seat.work();
+        let slots = ConnectionSlots::new(1, None);
+        let working = slots.take(HERE).await.unwrap();
+        working.slot.work();
         pass(60_000).await;
-        let waited = timeout(Duration::from_secs(10), seats.take(THERE)).await;
+        let waited = timeout(Duration::from_secs(10), slots.take(THERE)).await;
         assert!(waited.is_err());
-        assert!(!working.seat.leave.is_cancelled());
-        working.seat.rest();
+        assert!(!working.slot.leave.is_cancelled());
+        working.slot.rest();
         let newcomer = tokio::spawn({
-            let seats = seats.clone();
-            async move { seats.take(THERE).await.is_some() }
+            let slots = slots.clone();
+            async move { slots.take(THERE).await.is_some() }
         });
-        working.seat.wanted().await;
+        working.slot.wanted().await;
         drop(working);
         assert!(newcomer.await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_has_its_share_and_no_more() {
-        let seats = Seats::new(100, Some(2));
-        let first = seats.take(HERE).await.unwrap();
-        let second = seats.take(HERE).await.unwrap();
-        first.seat.work();
-        second.seat.work();
-        assert!(seats.take(HERE).await.is_none());
-        assert!(seats.take(THERE).await.is_some());
-        assert_eq!(seats.occupancy().refused, 1);
+        let slots = ConnectionSlots::new(100, Some(2));
+        let first = slots.take(HERE).await.unwrap();
+        let second = slots.take(HERE).await.unwrap();
+        first.slot.work();
+        second.slot.work();
+        assert!(slots.take(HERE).await.is_none());
+        assert!(slots.take(THERE).await.is_some());
+        assert_eq!(slots.occupancy().refused, 1);
         // One of its own that is idle leaves for it.
-        second.seat.rest();
+        second.slot.rest();
         pass(1000).await;
-        let third = seats.take(HERE).await.unwrap();
-        assert!(second.seat.leave.is_cancelled());
+        let third = slots.take(HERE).await.unwrap();
+        assert!(second.slot.leave.is_cancelled());
         drop((first, second, third));
-        assert!(seats.taken().by_client.is_empty());
+        assert!(slots.taken().by_client.is_empty());
     }
 
     #[test]

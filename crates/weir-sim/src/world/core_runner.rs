@@ -10,14 +10,14 @@ use crate::policies::AnyCore;
 use crate::spec::{Interval, StoreModel};
 
 /// A core in the world; see the module.
-pub(crate) struct Seat {
+pub(crate) struct CoreRunner {
     pub(crate) core: AnyCore,
     pub(crate) inputs: Vec<Input>,
     pub(crate) wake: Option<Timestamp>,
     pub(crate) store: Store,
 }
 
-impl Seat {
+impl CoreRunner {
     pub(crate) fn new(core: AnyCore) -> Self {
         Self {
             core,

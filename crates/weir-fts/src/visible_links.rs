@@ -6,9 +6,9 @@ use super::caller::Caller;
 
 /// The VO whose links are shown.
 #[derive(Debug, Clone)]
-pub(super) struct Sight(Option<String>);
+pub(super) struct VisibleLinks(Option<String>);
 
-impl Sight {
+impl VisibleLinks {
     pub(super) fn of(caller: &Caller) -> Self {
         Self((!caller.is_admin()).then(|| caller.vo.clone()))
     }

@@ -52,16 +52,16 @@ impl Around<'_> {
 /// The daemons of a catalogue.
 pub(super) trait Daemons {
     /// A rule was asked for.
-    fn asked(&mut self, at: Timestamp, rule: Key, desk: &mut Desk);
+    fn asked(&mut self, at: Timestamp, rule: Key, state: &mut CatalogState);
     /// The transfer service has ended a transfer.
-    fn ended(&mut self, at: Timestamp, file: FileKey, desk: &mut Desk);
+    fn ended(&mut self, at: Timestamp, file: FileKey, state: &mut CatalogState);
     /// A task is due.
-    fn turn(&mut self, at: Timestamp, task: Task, desk: &mut Desk, around: &Around<'_>);
+    fn turn(&mut self, at: Timestamp, task: Task, state: &mut CatalogState, around: &Around<'_>);
 }
 
 /// The state that all daemons of a catalogue share.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct CatalogState {
     pub(super) books: Books,
     pub(super) agenda: Agenda,
     pub(super) orders: Vec<Order>,

@@ -24,18 +24,22 @@ fn class(size: usize) -> Option<usize> {
 
 /// So much memory, with undefined content, possibly of another connection.
 pub(super) fn take(size: usize) -> Vec<u8> {
-    let spare = class(size).and_then(|class| SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok()?);
-    spare.unwrap_or_else(|| vec![0; size])
+    let buffer_cache = class(size).and_then(|class| {
+        SPARE
+            .try_with(|buffer_cache| buffer_cache.borrow_mut()[class].pop())
+            .ok()?
+    });
+    buffer_cache.unwrap_or_else(|| vec![0; size])
 }
 
 /// Keeps memory of a size that is asked for often.
 pub(super) fn give_back(memory: Vec<u8>) {
     let Some(class) = class(memory.len()) else { return };
     // Where the thread ends nothing is kept.
-    let _ = SPARE.try_with(|spare| {
-        let spare = &mut spare.borrow_mut()[class];
-        if spare.len() < SPARES {
-            spare.push(memory);
+    let _ = SPARE.try_with(|buffer_cache| {
+        let buffer_cache = &mut buffer_cache.borrow_mut()[class];
+        if buffer_cache.len() < SPARES {
+            buffer_cache.push(memory);
         }
     });
 }
@@ -75,7 +79,7 @@ mod tests {
         alone(|| {
             let many: Vec<_> = (0..2 * SPARES).map(|_| take(incoming::AHEAD)).collect();
             many.into_iter().for_each(give_back);
-            let kept = SPARE.with(|spare| spare.borrow().iter().map(Vec::len).sum::<usize>());
+            let kept = SPARE.with(|buffer_cache| buffer_cache.borrow().iter().map(Vec::len).sum::<usize>());
             assert_eq!(kept, SPARES);
         });
     }

@@ -155,7 +155,7 @@ mod tests {
                 Durable::SetAside {
                     seq, concerns, instead, ..
                 } => aside.push((seq, concerns, instead.len())),
-                Durable::Deposed => unreachable!(),
+                Durable::LeadershipLost => unreachable!(),
             }
         }
         assert_eq!(refused, [Seq(6)]);

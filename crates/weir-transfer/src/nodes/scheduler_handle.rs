@@ -28,15 +28,15 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The door's handle on the current receiver of its requests. Clones share it.
 #[derive(Clone)]
-pub struct Seat {
+pub struct SchedulerHandle {
     driver: watch::Sender<Option<Driver>>,
     /// With a database that other nodes may use.
-    entry: Option<Arc<Entry>>,
+    entry: Option<Arc<SubmissionEntry>>,
 }
 
-impl Seat {
+impl SchedulerHandle {
     /// A handle without a receiver.
-    pub fn new(entry: Option<Arc<Entry>>) -> Self {
+    pub fn new(entry: Option<Arc<SubmissionEntry>>) -> Self {
         Self {
             driver: watch::channel(None).0,
             entry,
@@ -170,7 +170,7 @@ impl Seat {
 }
 
 /// Takes submissions at a node that does not lead, and the claims of its copies.
-pub struct Entry {
+pub struct SubmissionEntry {
     membership: Arc<Membership>,
     writer: Arc<Writer>,
     waiting: Arc<Mutex<Waiting>>,
@@ -186,7 +186,7 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
 /// Submissions that wait for the database, at most.
 const WAITING_MAX: usize = 4096;
 
-impl Entry {
+impl SubmissionEntry {
     /// Of this node.
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl Entry {
                 }
             }
             // Nothing but submissions and notes comes in here.
-            Durable::SetAside { .. } | Durable::Deposed => {}
+            Durable::SetAside { .. } | Durable::LeadershipLost => {}
         };
         let writer = Writer::start(deposit, tell).map_err(|error| StoreError::Unavailable(error.into()))?;
         Ok(Arc::new(Self {
@@ -260,7 +260,7 @@ impl Entry {
             let store: &dyn crate::store::Store = store.as_ref();
             // Waits for the statements that the database still runs.
             store.renew().or_else(|error| match error {
-                StoreError::Deposed => Ok(()),
+                StoreError::LeadershipLost => Ok(()),
                 other => Err(other),
             })?;
             store.files(job)

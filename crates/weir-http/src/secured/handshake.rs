@@ -6,12 +6,12 @@ use rustls::{
     unbuffered::{ConnectionState, EncodeError, EncryptError},
 };
 
-use super::{incoming::Incoming, outgoing::Outgoing, records::HEADER, side::Side};
+use super::{incoming::Incoming, outgoing::Outgoing, records::HEADER, role::Role};
 
 /// Largest write that is passed to rustls.
 const PIECE: usize = 64 << 10;
 
-pub(super) struct Shaking<S: Side> {
+pub(super) struct Handshaking<S: Role> {
     pub(super) connection: S::Connection,
     gives_keys: bool,
     /// The other side has nothing more to say.
@@ -22,7 +22,7 @@ pub(super) struct Shaking<S: Side> {
     failed: Option<Error>,
 }
 
-impl<S: Side> Shaking<S> {
+impl<S: Role> Handshaking<S> {
     /// Whether its records may be taken over is said by its configuration.
     pub(super) fn new(connection: S::Connection, gives_keys: bool) -> Self {
         Self {

@@ -7,8 +7,8 @@ use rustls::{AlertDescription, Error, PeerMisbehaved, kernel::KernelConnection};
 use super::{
     outgoing::Outgoing,
     pieces::Pieces,
-    records::{ALERT, BEYOND, DATA, Fault, HANDSHAKE, HEADER, Key, PLAIN, length},
-    side::Side,
+    records::{ALERT, BEYOND, DATA, Fault, HANDSHAKE, HEADER, PLAIN, RecordKey, length},
+    role::Role,
 };
 
 const NEW_SESSION_TICKET: u8 = 4;
@@ -38,10 +38,10 @@ pub(super) enum Came {
     Part,
 }
 
-pub(super) struct Keyed<S: Side> {
+pub(super) struct Established<S: Role> {
     kernel: KernelConnection<S::Data>,
-    opener: Key,
-    sealer: Key,
+    opener: RecordKey,
+    sealer: RecordKey,
     /// The beginning of an incomplete message.
     message: Vec<u8>,
     /// The other side wants a new key of ours.
@@ -50,14 +50,14 @@ pub(super) struct Keyed<S: Side> {
     empty_left: u8,
 }
 
-impl<S: Side> Keyed<S> {
+impl<S: Role> Established<S> {
     /// Takes over from rustls, whose handshake is complete and has nothing left to send.
     pub(super) fn new(connection: S::Connection) -> Result<Self, Error> {
         let (secrets, kernel) = S::keys(connection)?;
         Ok(Self {
             kernel,
-            opener: Key::new(secrets.rx)?,
-            sealer: Key::new(secrets.tx)?,
+            opener: RecordKey::new(secrets.rx)?,
+            sealer: RecordKey::new(secrets.tx)?,
             message: Vec::new(),
             owes_update: false,
             updates_left: UPDATES,
@@ -142,7 +142,7 @@ impl<S: Side> Keyed<S> {
             alert: Some(AlertDescription::UnexpectedMessage),
             error: PeerMisbehaved::TooManyKeyUpdateRequests.into(),
         })?;
-        self.opener = Key::new(self.kernel.update_rx_secret()?)?;
+        self.opener = RecordKey::new(self.kernel.update_rx_secret()?)?;
         self.owes_update |= asked == 1;
         Ok(())
     }
@@ -165,7 +165,7 @@ impl<S: Side> Keyed<S> {
             return Ok(());
         }
         self.sealer.seal_message(HANDSHAKE, &UPDATE, into)?;
-        self.sealer = Key::new(self.kernel.update_tx_secret()?)?;
+        self.sealer = RecordKey::new(self.kernel.update_tx_secret()?)?;
         self.owes_update = false;
         Ok(())
     }
@@ -179,17 +179,17 @@ impl<S: Side> Keyed<S> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
-impl<S: Side> Keyed<S> {
-    pub(super) fn sealer(&mut self) -> &mut Key {
+impl<S: Role> Established<S> {
+    pub(super) fn sealer(&mut self) -> &mut RecordKey {
         &mut self.sealer
     }
 
-    pub(super) fn opener(&mut self) -> &mut Key {
+    pub(super) fn opener(&mut self) -> &mut RecordKey {
         &mut self.opener
     }
 
     pub(super) fn renew_sealer(&mut self) {
-        self.sealer = Key::new(self.kernel.update_tx_secret().unwrap()).unwrap();
+        self.sealer = RecordKey::new(self.kernel.update_tx_secret().unwrap()).unwrap();
     }
 }
 

@@ -14,10 +14,10 @@ type Thing = Box<dyn Any + Send>;
 
 /// Keeps things until the answer to the request at hand has left, or its connection ends. Clones mean the same connection.
 #[derive(Clone, Default)]
-pub struct UntilSent(Arc<Kept>);
+pub struct UntilSent(Arc<Values>);
 
 #[derive(Default)]
-struct Kept {
+struct Values {
     /// Whether anything is here: asked about with every write.
     any: AtomicBool,
     things: Mutex<Things>,

@@ -19,7 +19,7 @@ use super::Membership;
 use weir_executor::{Executor, Life, Target, timeline::Timeline};
 
 use crate::{
-    driver::{Driver, Gate, Inlet, OtherNodes},
+    driver::{Driver, FeedSender, Gate, OtherNodes},
     events::{Events, Notice},
     opening::host_of,
     store::{
@@ -62,14 +62,14 @@ impl Report {
     }
 }
 
-enum Errand {
+enum NodeCommand {
     Lend(Lease),
     Recall(OpId),
 }
 
 /// A node that may be given operations.
 #[derive(Debug, Clone)]
-struct Place {
+struct NodeSlots {
     /// As clients write it.
     host: Arc<str>,
     slots: u32,
@@ -77,7 +77,7 @@ struct Place {
 }
 
 /// An operation that runs elsewhere.
-struct Afar {
+struct RemoteOperation {
     node: Uuid,
     host: Arc<str>,
     /// Its destination, once known: no other transfer writes there meanwhile, here or at any other node.
@@ -86,7 +86,7 @@ struct Afar {
 
 /// One scheduler's other nodes. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Fleet {
+pub(crate) struct RemoteNodes {
     shared: Arc<Shared>,
 }
 
@@ -98,10 +98,10 @@ struct Shared {
     executor: Executor,
     /// Operations this node carries out itself; 0: only if no other does.
     slots: u32,
-    places: Mutex<BTreeMap<Uuid, Place>>,
+    places: Mutex<BTreeMap<Uuid, NodeSlots>>,
     /// Operations that run elsewhere, with their nodes.
-    afar: Mutex<HashMap<OpId, Afar>>,
-    errands: UnboundedSender<Errand>,
+    remote: Mutex<HashMap<OpId, RemoteOperation>>,
+    commands: UnboundedSender<NodeCommand>,
     /// Jobs that came in elsewhere and are known, but may still be told of.
     known: Mutex<BTreeSet<u64>>,
 }
@@ -117,18 +117,18 @@ pub(crate) struct Scheduling {
     pub(crate) answer: Box<dyn Fn(Asked) -> Answered + Send + Sync>,
 }
 
-/// The input of [`Fleet::run`].
-pub(crate) struct Errands(UnboundedReceiver<Errand>);
+/// The input of [`RemoteNodes::run`].
+pub(crate) struct NodeCommands(UnboundedReceiver<NodeCommand>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Fleet {
-    pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, Errands) {
+impl RemoteNodes {
+    pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, NodeCommands) {
         // No limit of its own. Its bound: a lease and a recall for each operation that other nodes carry out, and their slots bound the
         // operations.
-        let (errands, to_do) = unbounded_channel();
+        let (commands, to_do) = unbounded_channel();
         let shared = Shared {
             host: host_of(&membership.node().url).into(),
             membership,
@@ -136,20 +136,20 @@ impl Fleet {
             executor,
             slots,
             places: Mutex::default(),
-            afar: Mutex::default(),
-            errands,
+            remote: Mutex::default(),
+            commands,
             known: Mutex::default(),
         };
         (
             Self {
                 shared: Arc::new(shared),
             },
-            Errands(to_do),
+            NodeCommands(to_do),
         )
     }
 }
 
-impl OtherNodes for Fleet {
+impl OtherNodes for RemoteNodes {
     fn term(&self) -> Arc<Term> {
         self.shared.membership.term().clone()
     }
@@ -175,13 +175,13 @@ impl OtherNodes for Fleet {
             return false;
         }
         place.load += 1;
-        let afar = Afar {
+        let remote = RemoteOperation {
             node: *node,
             host: place.host.clone(),
             target: None,
         };
-        lock(&shared.afar).insert(id, afar);
-        let _ = shared.errands.send(Errand::Lend(Lease {
+        lock(&shared.remote).insert(id, remote);
+        let _ = shared.commands.send(NodeCommand::Lend(Lease {
             op: id,
             node: *node,
             order,
@@ -191,23 +191,23 @@ impl OtherNodes for Fleet {
     }
 
     fn running(&self) -> usize {
-        lock(&self.shared.afar).len()
+        lock(&self.shared.remote).len()
     }
 
     fn recall(&self, id: OpId) {
-        if lock(&self.shared.afar).contains_key(&id) {
-            let _ = self.shared.errands.send(Errand::Recall(id));
+        if lock(&self.shared.remote).contains_key(&id) {
+            let _ = self.shared.commands.send(NodeCommand::Recall(id));
         }
     }
 
     fn over(&self, id: OpId) -> Arc<str> {
-        let Some(afar) = lock(&self.shared.afar).remove(&id) else {
+        let Some(remote) = lock(&self.shared.remote).remove(&id) else {
             return self.shared.host.clone();
         };
-        if let Some(place) = lock(&self.shared.places).get_mut(&afar.node) {
+        if let Some(place) = lock(&self.shared.places).get_mut(&remote.node) {
             place.load = place.load.saturating_sub(1);
         }
-        afar.host
+        remote.host
     }
 
     fn gate(&self) -> Gate {
@@ -223,7 +223,7 @@ impl OtherNodes for Fleet {
                             waits_for = peer;
                         }
                     }
-                    Err(StoreError::Deposed) => return false,
+                    Err(StoreError::LeadershipLost) => return false,
                     Err(error) => tracing::warn!(
                         error = weir_auth::error_chain(&error),
                         "could not hear of other nodes; trying again"
@@ -236,7 +236,7 @@ impl OtherNodes for Fleet {
     }
 }
 
-impl Fleet {
+impl RemoteNodes {
     /// Gives the name of a node that has not let go yet.
     fn open(&self, each: &mut dyn FnMut(Box<LiveJob>)) -> Result<Option<String>, StoreError> {
         let (store, epoch) = (&self.shared.membership.store, self.shared.epoch);
@@ -267,7 +267,7 @@ impl Fleet {
         let fit = peers.iter().filter(fit).map(|peer| {
             let load = places.get(&peer.node.id).map_or(0, |place| place.load);
             let (slots, host) = (peer.node.slots, host_of(&peer.node.url).into());
-            (peer.node.id, Place { host, slots, load })
+            (peer.node.id, NodeSlots { host, slots, load })
         });
         let now = fit.collect();
         *places = now;
@@ -276,11 +276,11 @@ impl Fleet {
 
     /// Runs until it is stopped, or until it finds that it no longer leads: then it stops all other work of the
     /// scheduler. After this process's term it does nothing: a process that was paused must not even read.
-    pub(crate) async fn run(self, scheduling: Scheduling, Errands(mut errands): Errands) {
+    pub(crate) async fn run(self, scheduling: Scheduling, NodeCommands(mut commands): NodeCommands) {
         let stop = scheduling.driver.stop_token();
-        let mut desk = Desk {
-            fleet: self.clone(),
-            inlet: scheduling.driver.inlet(),
+        let mut dispatcher = Dispatcher {
+            remote_nodes: self.clone(),
+            feeds_sender: scheduling.driver.feeds_sender(),
             scheduling,
             to_do: Vec::new(),
             lent: HashSet::new(),
@@ -294,20 +294,20 @@ impl Fleet {
         let work = async {
             loop {
                 tokio::select! {
-                    Some(errand) = errands.recv() => desk.to_do.push(errand),
+                    Some(command) = commands.recv() => dispatcher.to_do.push(command),
                     () = self.shared.membership.bells().leader.notified() => {}
                     () = tokio::time::sleep(LOOK) => {}
                 }
-                while desk.to_do.len() < 5000
-                    && let Ok(errand) = errands.try_recv()
+                while dispatcher.to_do.len() < 5000
+                    && let Ok(command) = commands.try_recv()
                 {
-                    desk.to_do.push(errand);
+                    dispatcher.to_do.push(command);
                 }
-                match desk.round().await {
+                match dispatcher.round().await {
                     Ok(()) => {}
-                    Err(StoreError::Deposed) => return,
+                    Err(StoreError::LeadershipLost) => return,
                     Err(error) => {
-                        desk.doubt = true;
+                        dispatcher.doubt = true;
                         tracing::warn!(
                             error = weir_auth::error_chain(&error),
                             "could not speak with other nodes; trying again"
@@ -332,11 +332,11 @@ fn hand_over(restored: Restored, each: &mut dyn FnMut(Box<LiveJob>)) {
 }
 
 /// One scheduler's dealings with other nodes.
-struct Desk {
-    fleet: Fleet,
-    inlet: Inlet,
+struct Dispatcher {
+    remote_nodes: RemoteNodes,
+    feeds_sender: FeedSender,
     scheduling: Scheduling,
-    to_do: Vec<Errand>,
+    to_do: Vec<NodeCommand>,
     /// Leases that are in the database for sure, or were.
     lent: HashSet<OpId>,
     answering: Arc<Mutex<HashSet<i64>>>,
@@ -346,14 +346,14 @@ struct Desk {
     read: Instant,
 }
 
-impl Desk {
+impl Dispatcher {
     fn store(&self) -> Arc<PostgresStore> {
-        self.fleet.shared.membership.store.clone()
+        self.remote_nodes.shared.membership.store.clone()
     }
 
     async fn round(&mut self) -> Result<(), StoreError> {
-        let epoch = self.fleet.shared.epoch;
-        self.errands().await?;
+        let epoch = self.remote_nodes.shared.epoch;
+        self.commands().await?;
         let store = self.store();
         let reports = blocking(move || store.reports(epoch)).await?;
         self.hear(reports);
@@ -363,7 +363,7 @@ impl Desk {
             let store = self.store();
             let (reports, peers) = blocking(move || Ok((store.bury(epoch)?, store.members.peers()?))).await?;
             self.hear(reports);
-            self.fleet.place(&peers);
+            self.remote_nodes.place(&peers);
             self.tell_holdings().await;
             self.looked = Instant::now();
         }
@@ -382,22 +382,22 @@ impl Desk {
             .driver
             .look(|core, names, meter| meter.holdings(core, names));
         if let Ok(Some(Some(holdings))) = tokio::time::timeout(LOOK / 4, look).await {
-            self.fleet.shared.membership.holds(holdings);
+            self.remote_nodes.shared.membership.holds(holdings);
         }
     }
 
     /// Gives and takes back.
-    async fn errands(&mut self) -> Result<(), StoreError> {
+    async fn commands(&mut self) -> Result<(), StoreError> {
         self.enter().await?;
         let (mut leases, mut recalled) = (Vec::new(), Vec::new());
-        for errand in &self.to_do {
-            match errand {
-                Errand::Lend(lease) => leases.push(lease.clone()),
-                Errand::Recall(op) => recalled.push(*op),
+        for command in &self.to_do {
+            match command {
+                NodeCommand::Lend(lease) => leases.push(lease.clone()),
+                NodeCommand::Recall(op) => recalled.push(*op),
             }
         }
         let ops = leases.iter().map(|lease| lease.op).collect::<Vec<_>>();
-        let (store, epoch) = (self.store(), self.fleet.shared.epoch);
+        let (store, epoch) = (self.store(), self.remote_nodes.shared.epoch);
         blocking(move || {
             if !leases.is_empty() {
                 store.lend(epoch, &leases)?;
@@ -417,9 +417,9 @@ impl Desk {
     /// Reserves the destinations of the operations to hand out. An operation whose destination is taken is not handed
     /// out.
     async fn enter(&mut self) -> Result<(), StoreError> {
-        let files = self.to_do.iter().filter_map(|errand| match errand {
-            Errand::Lend(lease) => Some(lease.op.transfer.0),
-            Errand::Recall(_) => None,
+        let files = self.to_do.iter().filter_map(|command| match command {
+            NodeCommand::Lend(lease) => Some(lease.op.transfer.0),
+            NodeCommand::Recall(_) => None,
         });
         let (files, store) = (files.collect::<Vec<_>>(), self.store());
         if files.is_empty() {
@@ -427,26 +427,26 @@ impl Desk {
         }
         let found = blocking(move || store.destinations(&files)).await?;
         let found = found.into_iter().collect::<HashMap<_, _>>();
-        let shared = &self.fleet.shared;
+        let shared = &self.remote_nodes.shared;
         let mut refused = Vec::new();
-        self.to_do.retain(|errand| {
-            let Errand::Lend(Lease { op, .. }) = errand else {
+        self.to_do.retain(|command| {
+            let NodeCommand::Lend(Lease { op, .. }) = command else {
                 return true;
             };
-            let mut all = lock(&shared.afar);
-            let (Some(afar), Some(destination)) = (all.get_mut(op), found.get(&op.transfer.0)) else {
+            let mut all = lock(&shared.remote);
+            let (Some(remote), Some(destination)) = (all.get_mut(op), found.get(&op.transfer.0)) else {
                 return true;
             };
-            if afar.target.is_none() {
+            if remote.target.is_none() {
                 match shared.executor.enter_elsewhere(destination) {
-                    Ok(target) => afar.target = Some(target),
+                    Ok(target) => remote.target = Some(target),
                     Err(failure) => refused.push((*op, failure)),
                 }
             }
             refused.last().is_none_or(|(last, _)| last != op)
         });
         for (op, failure) in refused {
-            self.inlet.world(op, WorldEvent::Ended(Outcome::Failed(failure)));
+            self.feeds_sender.world(op, WorldEvent::Ended(Outcome::Failed(failure)));
         }
         Ok(())
     }
@@ -454,7 +454,7 @@ impl Desk {
     fn hear(&mut self, reports: Vec<postgres::Report>) {
         for (op, report) in reports {
             self.lent.remove(&op);
-            if !lock(&self.fleet.shared.afar).contains_key(&op) {
+            if !lock(&self.remote_nodes.shared.remote).contains_key(&op) {
                 continue;
             }
             let report = report.and_then(|report| serde_json::from_str::<Report>(&report).ok());
@@ -462,21 +462,22 @@ impl Desk {
             if let Some(times) = report.times {
                 self.scheduling.events.tell(Notice::OverElsewhere(op, times));
             }
-            self.inlet.world(op, report.event);
+            self.feeds_sender.world(op, report.event);
         }
     }
 
     /// Jobs that came in at other nodes.
     async fn arrivals(&mut self) -> Result<(), StoreError> {
         loop {
-            let (store, fleet, inlet) = (self.store(), self.fleet.clone(), self.inlet.clone());
-            let epoch = fleet.shared.epoch;
+            let (store, remote_nodes, feeds_sender) =
+                (self.store(), self.remote_nodes.clone(), self.feeds_sender.clone());
+            let epoch = remote_nodes.shared.epoch;
             let n = blocking(move || {
                 let jobs = store.arrivals()?;
                 if jobs.is_empty() {
                     return Ok(0);
                 }
-                let known = &mut *lock(&fleet.shared.known);
+                let known = &mut *lock(&remote_nodes.shared.known);
                 let fresh = jobs
                     .iter()
                     .copied()
@@ -486,7 +487,7 @@ impl Desk {
                 let mut found = Vec::new();
                 store.restore_these(&fresh, &mut |restored| hand_over(restored, &mut |job| found.push(job)))?;
                 known.extend(&fresh);
-                found.into_iter().for_each(|job| inlet.arrived(job));
+                found.into_iter().for_each(|job| feeds_sender.arrived(job));
                 store.arrived(epoch, &jobs)?;
                 known.clear();
                 Ok(jobs.len())
@@ -504,17 +505,17 @@ impl Desk {
         if answering.len() >= ANSWERING_MAX {
             return Ok(());
         }
-        let (store, epoch) = (self.store(), self.fleet.shared.epoch);
+        let (store, epoch) = (self.store(), self.remote_nodes.shared.epoch);
         for asked in blocking(move || store.asked(epoch, &answering)).await? {
             lock(&self.answering).insert(asked.number);
             let (store, answering) = (self.store(), self.answering.clone());
             let (number, answer) = (asked.number, (self.scheduling.answer)(asked));
-            let membership = self.fleet.shared.membership.clone();
+            let membership = self.remote_nodes.shared.membership.clone();
             tokio::spawn(async move {
                 let (response, body) = answer.await;
                 match blocking(move || store.answer(epoch, number, &response, &body)).await {
                     // The leader of now answers.
-                    Ok(()) | Err(StoreError::Deposed) => {}
+                    Ok(()) | Err(StoreError::LeadershipLost) => {}
                     Err(error) => {
                         tracing::warn!(error = weir_auth::error_chain(&error), "could not answer another node");
                     }
@@ -532,7 +533,7 @@ impl Desk {
         if self.lent.is_empty() {
             return Ok(());
         }
-        let (store, epoch) = (self.store(), self.fleet.shared.epoch);
+        let (store, epoch) = (self.store(), self.remote_nodes.shared.epoch);
         let there = blocking(move || store.lent(epoch)).await?;
         let mut missing = std::mem::take(&mut self.lent);
         for (op, moved) in there {
@@ -540,12 +541,12 @@ impl Desk {
                 self.lent.insert(op);
             }
             if let Some(bytes) = moved {
-                self.inlet.world(op, WorldEvent::Progress(Bytes(bytes)));
+                self.feeds_sender.world(op, WorldEvent::Progress(Bytes(bytes)));
             }
         }
         for op in missing {
-            if lock(&self.fleet.shared.afar).contains_key(&op) {
-                self.inlet.world(op, WorldEvent::Lost);
+            if lock(&self.remote_nodes.shared.remote).contains_key(&op) {
+                self.feeds_sender.world(op, WorldEvent::Lost);
             }
         }
         Ok(())

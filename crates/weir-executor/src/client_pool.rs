@@ -28,23 +28,23 @@ const REST_MAX: Duration = Duration::from_secs(120);
 
 /// Clients by their proxies, with their last use.
 #[derive(Default)]
-struct Showing {
+struct ProxyClients {
     /// The trust state of the plain client when they were made.
     trust: u64,
     clients: HashMap<TokenHash, (Arc<Client>, Instant)>,
 }
 
 /// See the module.
-pub(super) struct Clients {
-    plain: Arc<Client>,
-    showing: Mutex<Showing>,
+pub(super) struct ClientPool {
+    token_client: Arc<Client>,
+    proxies: Mutex<ProxyClients>,
 }
 
-impl Clients {
-    pub(super) fn new(plain: Client) -> Self {
+impl ClientPool {
+    pub(super) fn new(token_client: Client) -> Self {
         Self {
-            plain: Arc::new(plain),
-            showing: Mutex::default(),
+            token_client: Arc::new(token_client),
+            proxies: Mutex::default(),
         }
     }
 
@@ -52,42 +52,42 @@ impl Clients {
     ///
     /// # Errors
     /// If the order is to go out with a proxy, and that is gone, over, or not to be read.
-    pub(super) fn of(&self, order: &Order) -> Result<Arc<Client>, Failure> {
+    pub(super) fn for_order(&self, order: &Order) -> Result<Arc<Client>, Failure> {
         if !order.job.moves_by_proxy(&order.file) {
-            return Ok(self.plain());
+            return Ok(self.token_client());
         }
-        self.of_proxy(order.proxy.as_ref())
+        self.for_proxy(order.proxy.as_ref())
     }
 
-    fn of_proxy(&self, proxy: Option<&Kept>) -> Result<Arc<Client>, Failure> {
+    fn for_proxy(&self, proxy: Option<&Kept>) -> Result<Arc<Client>, Failure> {
         match proxy {
-            Some(proxy) if proxy.until > time::latest() => self.showing(proxy),
+            Some(proxy) if proxy.until > time::latest() => self.client_with_proxy(proxy),
             Some(_) => Err(missing("the proxy that the user delegated has expired")),
             None => Err(missing("the proxy that the user delegated is gone")),
         }
     }
 
     /// The client of requests with a token.
-    pub(super) fn plain(&self) -> Arc<Client> {
-        self.plain.clone()
+    pub(super) fn token_client(&self) -> Arc<Client> {
+        self.token_client.clone()
     }
 
     /// The client that shows this proxy.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(super) fn showing(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
+    pub(super) fn client_with_proxy(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
         let hash = hash_of(proxy.secret.expose());
         let now = Instant::now();
-        let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
-        let trust = self.plain.trust();
-        if showing.trust != trust {
+        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let trust = self.token_client.trust();
+        if proxies.trust != trust {
             // Authorities have changed, or revoked a certificate: existing connections are not trusted any more.
-            showing.clients.clear();
-            showing.trust = trust;
+            proxies.clients.clear();
+            proxies.trust = trust;
         }
-        let showing = &mut showing.clients;
-        if let Some((client, used)) = showing.get_mut(&hash) {
+        let proxies = &mut proxies.clients;
+        if let Some((client, used)) = proxies.get_mut(&hash) {
             *used = now;
             return Ok(client.clone());
         }
@@ -95,7 +95,7 @@ impl Clients {
             chain_pem: proxy.secret.expose().to_owned(),
             key_pem: proxy.secret.expose().to_owned(),
         };
-        let client = self.plain.showing(&identity).map_err(|error| {
+        let client = self.token_client.showing(&identity).map_err(|error| {
             let text = format!(
                 "the proxy that the user delegated cannot be used: {}",
                 weir_auth::error_chain(&error)
@@ -103,12 +103,12 @@ impl Clients {
             missing(&text)
         })?;
         let client = Arc::new(client);
-        showing.retain(|_, (_, used)| now.duration_since(*used) < REST_MAX);
-        if showing.len() >= PROXIES_MAX {
-            let oldest = showing.iter().min_by_key(|(_, (_, used))| *used).map(|(hash, _)| *hash);
-            oldest.and_then(|hash| showing.remove(&hash));
+        proxies.retain(|_, (_, used)| now.duration_since(*used) < REST_MAX);
+        if proxies.len() >= PROXIES_MAX {
+            let oldest = proxies.iter().min_by_key(|(_, (_, used))| *used).map(|(hash, _)| *hash);
+            oldest.and_then(|hash| proxies.remove(&hash));
         }
-        showing.insert(hash, (client.clone(), now));
+        proxies.insert(hash, (client.clone(), now));
         Ok(client)
     }
 }
@@ -116,7 +116,7 @@ impl Clients {
 /// The delegated proxies of users, looked up at each use: a transfer that waits for tape outlives a proxy, and
 /// continues with the one delegated last.
 pub(crate) struct Proxies {
-    clients: Arc<Clients>,
+    clients: Arc<ClientPool>,
     store: Arc<dyn Orders>,
 }
 
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    pub(super) fn new(clients: Arc<Clients>, store: Arc<dyn Orders>) -> Self {
+    pub(super) fn new(clients: Arc<ClientPool>, store: Arc<dyn Orders>) -> Self {
         Self { clients, store }
     }
 
@@ -143,7 +143,7 @@ impl Proxies {
             Ok(Err(error)) => return Err(super::unreadable(&error)),
             Err(error) => return Err(super::internal(&weir_auth::error_chain(&error))),
         };
-        self.clients.of_proxy(proxy.as_ref())
+        self.clients.for_proxy(proxy.as_ref())
     }
 }
 

@@ -64,7 +64,7 @@ impl fmt::Display for Slow {
 /// Only the time in which a write waits counts, so that a peer never pays for our own slowness. The measure is the
 /// number of bytes that the other side's TCP has acknowledged. A socket takes the next bytes only when a third of its
 /// buffer is free, which may be megabytes.
-pub(crate) struct Taking {
+pub(crate) struct WriteWatch {
     limit: Option<Duration>,
     pace: Option<Pace>,
     /// Total waiting time of writes, up to the last one that went through.
@@ -79,7 +79,7 @@ pub(crate) struct Taking {
     seen: VecDeque<(Duration, u64)>,
 }
 
-impl Taking {
+impl WriteWatch {
     /// `limit` is for writes of which nothing is taken. None if nothing is asked of the other side.
     pub(crate) fn new(limit: Option<Duration>, pace: Option<Pace>) -> Option<Self> {
         limit.or(pace.map(|pace| pace.window))?;
@@ -169,12 +169,12 @@ mod tests {
         window: Duration::from_secs(60),
     };
 
-    fn taking(limit: u64) -> Taking {
-        Taking::new(Some(Duration::from_secs(limit)), Some(PACE)).unwrap()
+    fn taking(limit: u64) -> WriteWatch {
+        WriteWatch::new(Some(Duration::from_secs(limit)), Some(PACE)).unwrap()
     }
 
     /// Writes that always wait, of which so many bytes a second are taken; gives the second of the verdict, and it.
-    fn carry(taking: &mut Taking, from: Instant, seconds: u64, taken: impl Fn(u64) -> u64) -> Option<(u64, Slow)> {
+    fn carry(taking: &mut WriteWatch, from: Instant, seconds: u64, taken: impl Fn(u64) -> u64) -> Option<(u64, Slow)> {
         (0..=seconds).find_map(|second| {
             let now = from + Duration::from_secs(second);
             if second.is_multiple_of(7) && taken(second) > taken(second.saturating_sub(1)) {
