@@ -309,14 +309,24 @@ impl Scene {
         }
         let answer = self.at().ask("DELETE", folder, &[], "").await;
         assert!(answer.status.is_success(), "{answer:?} after {what}");
+        // A copy gives its place back just after its last line is sent.
+        let idle = tokio::time::timeout(Duration::from_secs(30), async {
+            while !self.is_idle().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert!(idle.await.is_ok(), "a transfer is still counted as active after {what}");
+    }
+
+    /// Whether the metrics count no active transfer of any kind.
+    async fn is_idle(&self) -> bool {
         let metrics = self.at().get("/.well-known/weir/metrics").await.text();
-        let active = metrics
+        let mut active = metrics
             .lines()
-            .filter(|line| line.starts_with("weir_storage_transfers_active{"));
-        assert!(
-            active.clone().count() > 0 && active.clone().all(|line| line.ends_with(" 0")),
-            "{metrics}\n{what}"
-        );
+            .filter(|line| line.starts_with("weir_storage_transfers_active{"))
+            .peekable();
+        assert!(active.peek().is_some(), "{metrics}");
+        active.all(|line| line.ends_with(" 0"))
     }
 }
 
