@@ -18,10 +18,10 @@ use rustix::io::Errno;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Untrusted {
     /// Its last name is a symbolic link.
-    #[error("it is a symbolic link; name what it leads to, if that is yours")]
+    #[error("it is a symbolic link; name its target, if that is yours")]
     Link,
     /// It belongs to neither the user of this process nor root.
-    #[error("it belongs to user {owner}, not to user {user}, who runs this; use a file or folder of your own")]
+    #[error("it belongs to user {owner}, and this process runs as user {user}; use a file or folder of your own")]
     Owner {
         /// The owner.
         owner: u32,
@@ -32,7 +32,7 @@ pub enum Untrusted {
     #[error("it is not a {0}")]
     Kind(&'static str),
     /// Others than its owner may write into it, and it holds something.
-    #[error("others may write into it (mode {mode:04o}) and change what is in it; use a folder of your own")]
+    #[error("others may write into it (mode {mode:04o}) and change its content; use a folder of your own")]
     Open {
         /// Its permissions.
         mode: u32,

@@ -139,7 +139,7 @@ impl Rule {
         let of_tokens = self.issuer.is_some() || self.subject.is_some();
         let of_certificates = self.dn.is_some() || self.role.is_some();
         if !of_tokens && !of_certificates && self.vo.is_none() && self.group.is_none() {
-            return Err(("vo", "the rule names nobody".to_owned()));
+            return Err(("vo", "the rule names no caller".to_owned()));
         }
         if of_tokens && of_certificates {
             return Err((
@@ -150,7 +150,7 @@ impl Rule {
         if self.subject.is_some() && self.issuer.is_none() {
             return Err((
                 "subject",
-                "another issuer may give the same name to somebody else".to_owned(),
+                "another issuer may give the same name to another user".to_owned(),
             ));
         }
         if self.may.is_empty() {

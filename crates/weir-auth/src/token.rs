@@ -336,7 +336,7 @@ fn check_audience(audience: Option<Audience>, expected: &Expected<'_>, dialect: 
             .audiences
             .first()
             .cloned()
-            .unwrap_or_else(|| "(nobody: no audience is configured)".to_owned()),
+            .unwrap_or_else(|| "(none: no audience is configured)".to_owned()),
     })
 }
 

@@ -240,7 +240,11 @@ impl Configuration for CatalogConfig {
             invalid.push(Invalid::new("root.user", "it cannot stand in a header", remedy));
         }
         if self.limits.connections == 0 {
-            invalid.push(Invalid::new("limits.connections", "0 lets nobody in", "set at least 1"));
+            invalid.push(Invalid::new(
+                "limits.connections",
+                "0 refuses every client",
+                "set at least 1",
+            ));
         }
         match (&self.store, &self.postgres) {
             (Some(_), Some(_)) => {

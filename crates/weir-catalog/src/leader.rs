@@ -65,7 +65,7 @@ impl Work {
                     }
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "nobody can be elected"),
+                Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "no leader can be elected"),
             }
             stop.run_until_cancelled(tokio::time::sleep(EVERY)).await;
         }

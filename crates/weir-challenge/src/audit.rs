@@ -83,7 +83,7 @@ pub(crate) async fn audit(
             None
         } else {
             Some(format!(
-                "{} at {}: its bytes are not those that were sent",
+                "{} at {}: its bytes differ from the sent ones",
                 sample.path, door.name
             ))
         };

@@ -301,7 +301,7 @@ fn note_deleted(folder: &Path, cleaned: &Cleaned) {
     }
     let to = File::options().append(true).open(folder.join(files::FILE));
     if let Err(error) = to.and_then(|mut to| to.write_all(&text)) {
-        tracing::warn!(%error, "could not note what was deleted");
+        tracing::warn!(%error, "could not record the deletions");
     }
 }
 

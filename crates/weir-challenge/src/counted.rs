@@ -106,14 +106,14 @@ impl Way {
         }
         if self.unanswered > 0 {
             notes.push(format!(
-                "the run ended before the transfer service said how {} transfers ended; what they moved may be in a storage's counter alone",
+                "the run ended before the transfer service reported the ends of {} transfers; their bytes may be in a storage's counter alone",
                 self.unanswered
             ));
         }
         let others = self.spare.saturating_sub(self.unanswered);
         if others > 0 {
             notes.push(format!(
-                "{others} attempts were repeated, cancelled or failed; what they moved may be in one counter alone"
+                "{others} attempts were repeated, cancelled or failed; their bytes may be in one counter alone"
             ));
         }
         notes

@@ -47,7 +47,7 @@ pub enum RunError {
     #[error("could not delegate the certificate to the transfer service")]
     Delegation(#[source] crate::injection::InjectionError),
     /// The catalogue did not take the source files.
-    #[error("the catalogue could not be told of the source files")]
+    #[error("the source files could not be registered in the catalogue")]
     Catalog(#[from] crate::injection::InjectionError),
     /// The run was interrupted before its start.
     #[error("interrupted before the challenge began")]

@@ -155,7 +155,7 @@ impl RatesDriver {
         for row in rows.iter().filter(|row| row.held == Some(Held::Space)) {
             let rse = row.link.destination.to_string();
             if self.full.insert(rse.clone()) {
-                let text = format!("injection into {rse} waits for space: what is there and on its way fills it");
+                let text = format!("injection into {rse} waits for space: stored files and files on their way fill it");
                 self.events.push(Event {
                     t_s: now.as_secs_f64(),
                     text,

@@ -158,12 +158,12 @@ fn a_flipped_byte_at_the_destination_fails_the_run() {
     let audit = report.audit.as_ref().unwrap();
     assert!(audit.failed > 0 && audit.failed < audit.files, "{audit:?}");
     assert!(
-        report.verdict_reasons[0].contains("audited files differ from what was sent"),
+        report.verdict_reasons[0].contains("audited files differ from the sent ones"),
         "{:?}",
         report.verdict_reasons
     );
     assert!(
-        audit.samples[0].contains("its bytes are not those that were sent"),
+        audit.samples[0].contains("its bytes differ from the sent ones"),
         "{:?}",
         audit.samples
     );

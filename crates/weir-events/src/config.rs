@@ -228,7 +228,7 @@ impl EventsConfig {
             if let Some(kind) = send.unknown() {
                 wrong(
                     "events",
-                    format!("'{kind}' is sent by nobody"),
+                    format!("'{kind}' is not a kind of message"),
                     "name start, complete or state",
                 );
             }

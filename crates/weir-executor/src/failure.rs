@@ -89,7 +89,7 @@ impl Scene {
 
 /// The remedy where a storage shows a revoked certificate.
 const REVOKED: &str =
-    "have the administrator of the storage get a new certificate: its authority has revoked the one that it shows";
+    "have the administrator of the storage get a new certificate: its authority has revoked the current one";
 
 /// Whether a text reports a revoked certificate, in our words and those of storages.
 fn is_revoked(text: &str) -> bool {

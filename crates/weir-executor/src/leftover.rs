@@ -130,7 +130,7 @@ impl Attempt<'_> {
         if trace.claim_in_use().is_some_and(part) || is_copy_of_ours(&trace, &there) {
             return self.remove(&there).await;
         }
-        tracing::info!(op = %self.op, destination = %self.destination.surl, "left what is not provably ours");
+        tracing::info!(op = %self.op, destination = %self.destination.surl, "left a file that is not provably ours");
         Ok(Left::Foreign)
     }
 

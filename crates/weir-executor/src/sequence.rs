@@ -170,9 +170,9 @@ impl Attempt<'_> {
             let locality = locality.unwrap_or_default();
             let mut failure = scene.fail(
                 ErrorClass::Exists,
-                format!("Destination file exists and is on tape ({locality}): only what is on disk alone is replaced"),
+                format!("Destination file exists and is on tape ({locality}): only a file on disk alone is replaced"),
             );
-            failure.remedy = "remove the file at the destination first, if it is not the one that is wanted".into();
+            failure.remedy = "remove the file at the destination first, if it is not the wanted one".into();
             return Err(failure);
         }
         Err(scene.fail(ErrorClass::Exists, EXISTS))

@@ -81,7 +81,7 @@ impl Expected {
                     let text = format!("the destination has {told} bytes, the source {expected}");
                     return Err(scene.fail(ErrorClass::Size, text));
                 }
-                None => return Err(scene.fail(ErrorClass::Protocol, "the destination does not tell the file's size")),
+                None => return Err(scene.fail(ErrorClass::Protocol, "the destination does not report the file's size")),
             }
         }
         if let (Some(relayed), Some(known)) = (relayed, self.checksum.as_ref().or(source.checksum.as_ref()))
@@ -105,7 +105,7 @@ impl Expected {
             None => Err(scene.fail(
                 ErrorClass::Checksum,
                 format!(
-                    "no {} to compare the destination's with: none was submitted, and the source tells none",
+                    "no {} to compare the destination's with: none was submitted, and the source reports none",
                     self.algorithm
                 ),
             )),
@@ -149,7 +149,7 @@ impl Expected {
     fn silent(&self, scene: Scene, who: &str, instead: &str) -> Failure {
         let mut failure = scene.fail(
             ErrorClass::Checksum,
-            format!("the {who} does not tell the file's {}", self.algorithm),
+            format!("the {who} does not report the file's {}", self.algorithm),
         );
         failure.remedy = format!(
             "have the {who} compute {} checksums, or submit with verify_checksum={instead} or none",

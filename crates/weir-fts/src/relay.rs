@@ -182,7 +182,7 @@ async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>) {
             // The caller has stopped waiting by then.
             match tokio::time::timeout(PATIENCE, answer).await {
                 Ok(response) => response.unwrap_or_else(|never| match never {}),
-                Err(_) => ApiError::unavailable("The scheduler did not answer in time; what was begun goes on")
+                Err(_) => ApiError::unavailable("The scheduler did not answer in time; a begun change goes on")
                     .into_response(),
             }
         }

@@ -189,7 +189,10 @@ async fn a_server_can_be_judged_beyond_the_usual() {
     let unasked = judge(false);
     let error = send(&nobody, &unasked).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
-    assert!(unasked.seen.lock().unwrap().is_empty(), "asked where nobody is trusted");
+    assert!(
+        unasked.seen.lock().unwrap().is_empty(),
+        "asked where no authority is trusted"
+    );
 }
 
 /// A certificate for somebody else, or from a stranger, would be accepted.

@@ -57,7 +57,7 @@ impl Figures {
                 page.sample(&[("client", &client), ("grant", grant)], count);
             }
         }
-        let help = "requests for tokens that were refused, by the error that the client was told";
+        let help = "refused requests for tokens, by the error in the answer";
         page.family("weir_issuer_refused_total", Kind::Counter, help);
         for (error, count) in lock(&self.refused).iter() {
             page.sample(&[("error", error)], *count);

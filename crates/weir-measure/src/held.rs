@@ -45,7 +45,7 @@ impl Cause {
         match self {
             Cause::Possible => "got all of the estimated optimum",
             Cause::WideAreaLink => "had a full wide-area link",
-            Cause::Shared => "had full what they share with others",
+            Cause::Shared => "had a full shared resource",
             Cause::Storage => "had storage that takes in no more",
             Cause::SlotsTaken => "had all slots taken, by transfers too slow",
             Cause::Sources => "had links or sources at their limits",
@@ -114,7 +114,10 @@ pub fn held_back(site: &SiteUse) -> Option<(Cause, String)> {
         return Some((Cause::WideAreaLink, "its wide-area link was full".to_owned()));
     }
     if fullest(|storage| storage.shared) > FULL {
-        return Some((Cause::Shared, "what it shares with others was full".to_owned()));
+        return Some((
+            Cause::Shared,
+            "a resource that it shares with others was full".to_owned(),
+        ));
     }
     if let Some(text) = at_the_storage(site) {
         return Some((Cause::Storage, text));
@@ -132,7 +135,7 @@ pub fn held_back(site: &SiteUse) -> Option<(Cause, String)> {
     }
     let used = [
         (fullest.slots, format!("its {most} slots were")),
-        (fullest.shared, "what it shares with others was".to_owned()),
+        (fullest.shared, "a resource that it shares with others was".to_owned()),
         (fullest.wide, "its wide-area link was".to_owned()),
     ];
     let (share, what) = used.into_iter().rev().max_by(|one, other| one.0.total_cmp(&other.0))?;

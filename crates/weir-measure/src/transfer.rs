@@ -131,7 +131,8 @@ impl Failure {
             party: Some(Party::TransferService),
             phase: None,
             remedy: Some(
-                "look for what it waits for; if the grid is only slow, give the challenge a longer drain".to_owned(),
+                "look for the reason of its wait; if the grid is only slow, give the challenge a longer drain"
+                    .to_owned(),
             ),
         }
     }
@@ -176,7 +177,7 @@ impl Failure {
             message: "the transfer service took the job and no longer knows it".to_owned(),
             party: Some(Party::TransferService),
             phase: None,
-            remedy: Some("look at the service's store: what it acknowledged was not kept".to_owned()),
+            remedy: Some("look at the service's store: it has lost an acknowledged job".to_owned()),
         }
     }
 
@@ -187,7 +188,7 @@ impl Failure {
             message: "cancelled, and not by this run".to_owned(),
             party: Some(Party::TransferService),
             phase: None,
-            remedy: Some("ask who cancelled jobs while the challenge ran".to_owned()),
+            remedy: Some("find the client that cancelled jobs while the challenge ran".to_owned()),
         }
     }
 }

@@ -71,7 +71,7 @@ fn weigh(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
     }
     match evidence.audit {
         Some(audit) if audit.failed > 0 => failing.push(format!(
-            "{} of {} audited files differ from what was sent",
+            "{} of {} audited files differ from the sent ones",
             audit.failed, audit.files
         )),
         Some(audit) if audit.files == 0 => {
@@ -112,7 +112,7 @@ fn strengths(evidence: &Evidence<'_>) -> Vec<String> {
     }
     reasons.extend(agreement(evidence.crosschecks));
     if let Some(audit) = evidence.audit {
-        reasons.push(format!("all {} audited files are what was sent", audit.files));
+        reasons.push(format!("all {} audited files equal the sent ones", audit.files));
     }
     reasons
 }
@@ -349,7 +349,7 @@ mod tests {
         let (verdict, reason) = with(&audit(7, 1), None);
         assert_eq!(
             (verdict, reason.as_str()),
-            (Verdict::Fail, "1 of 7 audited files differ from what was sent")
+            (Verdict::Fail, "1 of 7 audited files differ from the sent ones")
         );
         assert_eq!(with(&audit(7, 0), None).0, Verdict::Pass);
     }

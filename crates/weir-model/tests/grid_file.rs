@@ -214,7 +214,7 @@ fn every_fault_names_line_key_and_remedy() {
     );
     for (host, problem) in [
         ("https://se", "\"https://se\" is not a host"),
-        ("0.0.0.0", "nobody connects to 0.0.0.0"),
+        ("0.0.0.0", "0.0.0.0 cannot be connected to"),
         ("[::1]", "has brackets"),
     ] {
         let remedy = if host.starts_with('[') {

@@ -15,7 +15,12 @@ pub(crate) const CHALLENGE: Table = Table {
             "required",
             "The challenge's name, also that of its run folders.",
         ),
-        Key::new("description", "text", "empty", "What it is about, for the report."),
+        Key::new(
+            "description",
+            "text",
+            "empty",
+            "The purpose of the challenge, for the report.",
+        ),
         Key::new(
             "seed",
             "number",
@@ -39,7 +44,7 @@ pub(crate) const CHALLENGE: Table = Table {
             "workload",
             "list of `[[workload]]`",
             "required",
-            "What is injected, at least one.",
+            "The workloads, at least one.",
         ),
         Key::new(
             "threshold",
@@ -76,7 +81,7 @@ pub(crate) const PHASES: Table = Table {
             "drain",
             "duration",
             "`30 s`",
-            "Longest time for what is still under way after the hold.",
+            "Longest time for transfers that are still under way after the hold.",
         ),
     ],
 };
@@ -153,7 +158,7 @@ pub(crate) const RATES: Table = Table {
             "inject",
             "`rules` or `transfers`",
             "`rules` where the grid has a `[catalog]`",
-            "Who is asked: the catalogue, by a replication rule for the files of each cycle, or the transfer service, by jobs.",
+            "The service that transfers are requested from: the catalogue, by a replication rule for the files of each cycle, or the transfer service, by jobs.",
         ),
         Key::new(
             "source_files",

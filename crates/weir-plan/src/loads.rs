@@ -252,7 +252,7 @@ impl Reader<'_> {
         if !self.rses.contains(name) {
             let remedy = match nearest(name, self.rses.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean {near}?"),
-                None => "see `rucio rse list` for those that there are".to_owned(),
+                None => "see `rucio rse list` for the existing ones".to_owned(),
             };
             self.problem(
                 row.line,

@@ -220,7 +220,7 @@ impl Metrics {
         for (name, help, counter) in [
             (
                 "weir_storage_checksum_mismatches_total",
-                "bodies and copies whose checksum was not the announced one",
+                "bodies and copies with another checksum than announced",
                 &self.checksum_mismatches,
             ),
             (

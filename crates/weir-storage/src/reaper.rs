@@ -280,7 +280,7 @@ fn visit(area: &Area, mut deferred: Deferred, at_most: Effort) -> (Effort, Durat
                 tracing::warn!(
                     area = area.name,
                     error,
-                    "what was deleted could not be removed; it is tried again and again"
+                    "a deleted file could not be removed from the disk; it is tried again and again"
                 );
             }
             deferred.put_off(Instant::now());

@@ -259,9 +259,7 @@ impl<M: Member> Membership<M> {
                     std::mem::take(&mut state.delegated)
                 };
                 if !delegated.tasks.is_empty() {
-                    tracing::warn!(
-                        "this node could not say that it lives: it lets go of what it was doing for the leader"
-                    );
+                    tracing::warn!("this node could not write its heartbeat: it stops its operations for the leader");
                 }
                 delegated.let_go().await;
                 BEAT

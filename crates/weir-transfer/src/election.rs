@@ -85,6 +85,6 @@ async fn stand(service: &Arc<Service>, membership: &Arc<Membership>) {
             }
         }
         Ok(Standing::HeldBy(holder)) => tracing::debug!(holder, "another node schedules"),
-        Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "could not look who schedules"),
+        Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "could not read the leader"),
     }
 }

@@ -45,7 +45,7 @@ fn new(arguments: &AuthorityNewArguments, output: &Output) -> Result<Exit, Failu
     let (file, hashed) = (authority.file(), authority.directory());
     output.line(format!("made an authority in {}", dir.display()));
     output.line(format!(
-        "  {}  its certificate: give it to everybody who is to trust it",
+        "  {}  its certificate: give it to every client that is to trust it",
         file.display()
     ));
     output.line(format!(
@@ -53,7 +53,7 @@ fn new(arguments: &AuthorityNewArguments, output: &Output) -> Result<Exit, Failu
         hashed.display()
     ));
     output.line(format!(
-        "  {}  its key: who has it can be any host; keep it here",
+        "  {}  its key: its holder can pose as any host; keep it here",
         dir.join("ca.key").display()
     ));
     output.line(format!("next: weir authority host {} THIS.HOST.NAME", dir.display()));

@@ -59,7 +59,7 @@ fn an_administrator_who_follows_the_page_has_a_verdict() {
     assert!(looked.contains("2 of 2 copies that were tried work"), "{looked}");
     let ran = machine.sh(&blocks(PAGE, "4. Run", "sh")[0]);
     assert!(
-        ran.contains("mine: PASS") && ran.contains("0 differ from what was sent"),
+        ran.contains("mine: PASS") && ran.contains("0 differ from the sent ones"),
         "{ran}"
     );
     let ran = machine.sh(&blocks(PAGE, "5. Find the limit", "sh")[0]);

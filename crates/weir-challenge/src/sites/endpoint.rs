@@ -242,13 +242,13 @@ async fn checksum(door: &StorageDoor, file: &TestFile, checksums: &Checksums) ->
         (Some(there), Some(sent)) if there == *sent => Outcome::ok(format!("{there}, by the storage")),
         (Some(there), Some(sent)) => Outcome::failed(
             format!("the storage says {there}, {sent} was sent"),
-            "the storage changes what it stores, or counts wrongly: nothing can be verified there",
+            "the storage changes stored files, or computes wrong checksums: nothing can be verified there",
         ),
         _ => {
             door.without_checksums.store(true, Ordering::Relaxed);
             Outcome::Warning {
-                detail: "the storage tells no Adler-32".to_owned(),
-                remedy: "have it take checksums: without them what is copied there is verified by its size alone; --audit reads a sample back"
+                detail: "the storage reports no Adler-32".to_owned(),
+                remedy: "enable its checksums: without them copies there are verified by size alone; --audit reads a sample back"
                     .to_owned(),
             }
         }

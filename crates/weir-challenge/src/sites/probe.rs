@@ -231,7 +231,7 @@ async fn strangers(door: &StorageDoor) -> Outcome {
     if status.is_success() {
         let _left = door.delete(&path).await;
         return Outcome::Warning {
-            detail: "somebody without a token may write".to_owned(),
+            detail: "a client without a token may write".to_owned(),
             remedy: "have the storage ask for credentials, unless everybody is to write there".to_owned(),
         };
     }

@@ -302,7 +302,7 @@ impl Visit {
 
     async fn check_empty(&self) -> Result<(), Refused> {
         let Some((own, own_depth, others)) = self.look_around("1", Obstacle::Full).await? else {
-            return Err(self.failed("cannot list a directory, so nobody knows whether this one is empty"));
+            return Err(self.failed("cannot list a directory, so it is unknown whether this one is empty"));
         };
         if own.collection != Some(true) {
             return Err(self.no_directory());

@@ -248,7 +248,7 @@ impl Executor {
                     News::Ended(end) => return end.map_err(|failure| *failure),
                 }
             }
-            Err(super::internal("whoever brings files online has gone"))
+            Err(super::internal("the stager has stopped"))
         };
         let over = tokio::time::timeout(left(since, seconds), wait).await;
         over.unwrap_or_else(|_| {
@@ -279,7 +279,7 @@ impl Executor {
         })
         .await?;
         self.shared.tapes.watch(counter_of(&tape, &vo), tape, watch);
-        let gone = || Err(super::internal("whoever watches copies has gone"));
+        let gone = || Err(super::internal("the watcher of copies has stopped"));
         let Some(seconds) = seconds else {
             return end.await.unwrap_or_else(|_| gone());
         };

@@ -256,7 +256,7 @@ impl Executor {
                     tracing::warn!(
                         file,
                         error = weir_auth::error_chain(&error),
-                        "could not read whose pin to give back; trying again"
+                        "could not read the pins to release; trying again"
                     );
                     unread.push(file);
                     continue;

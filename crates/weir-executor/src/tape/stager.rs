@@ -267,7 +267,7 @@ async fn give_back(client: Arc<TapeClient>, tape: Tape, request: String, paths: 
         let Err(failure) = client.give_back(&tape, &request, &paths, false).await else {
             return;
         };
-        tracing::warn!(endpoint = tape.endpoint, request, %failure, "files that nobody waits for could not be given back");
+        tracing::warn!(endpoint = tape.endpoint, request, %failure, "files without a waiting transfer could not be released");
         if failure.retry == Retry::Never {
             return;
         }

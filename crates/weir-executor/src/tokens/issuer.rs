@@ -214,7 +214,7 @@ impl Issuer {
             issuer = self.url(),
             why,
             ?pause,
-            "the token issuer grants nothing; whoever needs it waits"
+            "the token issuer grants nothing; transfers that need it wait"
         );
         let shut = Some((Instant::now() + pause, for_all));
         *self.gate() = Gate { shut, trying: false };

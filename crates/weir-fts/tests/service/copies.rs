@@ -250,7 +250,10 @@ async fn what_was_submitted_decides_where_the_source_tells_no_checksum() {
         .copy(json!({ "verify_checksum": "both", "retry": -1, "overwrite": true }))
         .await;
     let reason = none["reason"].as_str().unwrap();
-    assert!(reason.contains("the source does not tell the file's adler32"), "{none}");
+    assert!(
+        reason.contains("the source does not report the file's adler32"),
+        "{none}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

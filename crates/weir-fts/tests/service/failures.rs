@@ -161,7 +161,7 @@ async fn a_storage_that_tells_no_checksum() {
         set,
         json!({ "verify_checksum": "both" }),
         ["checksum", "source", "preparation"],
-        &["does not tell"],
+        &["does not report"],
     )
     .await;
     let set = |_: &Stub, b: &Stub| b.fault("HEAD", "/f", Fault::NoDigest);
@@ -169,7 +169,7 @@ async fn a_storage_that_tells_no_checksum() {
         set,
         json!({ "verify_checksum": "both" }),
         ["checksum", "destination", "finalization"],
-        &["does not tell"],
+        &["does not report"],
     )
     .await;
 }

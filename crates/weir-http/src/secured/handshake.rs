@@ -112,7 +112,7 @@ impl<S: Role> Handshaking<S> {
                     self.ended = true;
                     written = Some(0);
                 }
-                _ => return Err(Error::General("early data, which nobody allowed".to_owned())),
+                _ => return Err(Error::General("early data, which was not allowed".to_owned())),
             }
             incoming.discard(discard);
             self.seen -= discard;

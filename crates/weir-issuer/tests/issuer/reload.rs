@@ -26,7 +26,7 @@ async fn clients_and_lifetimes_change_without_a_restart() {
     let waiting = world.issuer.reload(&config).await.unwrap();
     assert_eq!(
         waiting,
-        ["key_directory changes with a restart only: what it was stays in force"]
+        ["key_directory changes with a restart only: the former value stays in force"]
     );
     let token = world.source_with(second).token("storage.read:/a", AUDIENCE).await;
     let verified = world

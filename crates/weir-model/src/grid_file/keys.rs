@@ -70,7 +70,7 @@ pub const GRID: Table = Table {
             "broker",
             "`[broker]`",
             "nobody",
-            "A STOMP broker that is told of transfers, such as the one that Rucio's receiver listens to.",
+            "A STOMP broker that receives messages about transfers, such as the one that Rucio's receiver listens to.",
         ),
     ],
 };
@@ -362,7 +362,7 @@ pub(super) const CATALOG: Table = Table {
             "account",
             "text",
             "required with `url`",
-            "With `url`: the account in whose name rules are made.",
+            "With `url`: the account that owns the rules.",
         ),
         Key::new(
             "scope",

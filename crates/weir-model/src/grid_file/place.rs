@@ -74,7 +74,7 @@ fn address(text: &str) -> Result<(IpAddr, Option<u16>), Refusal> {
 fn named(host: &str) -> Result<(), Refusal> {
     let remedy = "write the name or address by which other hosts reach this machine, without scheme and port";
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-        Ok(address) if address.is_unspecified() => Err(Refusal::new(format!("nobody connects to {host}"), remedy)),
+        Ok(address) if address.is_unspecified() => Err(Refusal::new(format!("{host} cannot be connected to"), remedy)),
         Ok(_) if host.starts_with('[') => Err(Refusal::new("has brackets", "write the address without them")),
         Ok(_) => Ok(()),
         Err(_) if host_is_valid(host) => Ok(()),

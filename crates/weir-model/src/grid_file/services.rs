@@ -113,7 +113,7 @@ pub(super) fn catalog(table: &Section<'_>) -> Option<GridCatalog> {
         table.refuse("poll", Refusal::new(message, "remove this key, or remove url"));
     }
     if !table.has("account") {
-        table.miss("account", "add account (text), the one in whose name rules are made");
+        table.miss("account", "add account (text), the owner of the rules");
     }
     let https = |key| table.checked(key, |url: &String| url::https(url).map(drop));
     let (url, auth_url, ca) = (https("url"), https("auth_url"), table.file("ca"));

@@ -20,7 +20,7 @@ pub(super) fn https(url: &str) -> Result<String, Refusal> {
     if authority.contains('@') {
         return refuse(
             "holds a user name or password".to_owned(),
-            "leave it out; tokens say who asks",
+            "leave it out; tokens identify the caller",
         );
     }
     if url.contains(['?', '#']) {

@@ -193,7 +193,7 @@ impl Surroundings<'_> {
                 None => checks.push(Check::new(
                     format!("issuer {url}"),
                     Outcome::Skipped {
-                        why: "nobody is trusted".to_owned(),
+                        why: "no authority is trusted".to_owned(),
                     },
                 )),
             }

@@ -17,7 +17,7 @@ pub fn listen(address: SocketAddr) -> Check {
     let outcome = match std::net::TcpListener::bind(address) {
         Ok(_) => Outcome::ok(address.to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Outcome::warning(
-            format!("somebody listens on {address}"),
+            format!("another process listens on {address}"),
             "nothing to do if that is this service; else choose another port, or stop the other program",
         ),
         Err(error) => Outcome::failed(

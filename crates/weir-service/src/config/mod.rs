@@ -160,7 +160,7 @@ pub fn waiting<C: Serialize>(taken: &C, new: &C) -> Vec<String> {
     let (taken, new) = (table(taken), table(new));
     let differs = new.into_iter().filter(|(key, value)| taken.get(key) != Some(value));
     differs
-        .map(|(key, _)| format!("{key} changes with a restart only: what it was stays in force"))
+        .map(|(key, _)| format!("{key} changes with a restart only: the former value stays in force"))
         .collect()
 }
 

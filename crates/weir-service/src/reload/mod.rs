@@ -130,7 +130,7 @@ impl Reloads {
 
     /// For the page of a service: `weir_SERVICE_reloads_total` and the end of the certificate.
     pub fn show(&self, page: &mut Page, service: &str) {
-        let help = "times that something was read again while serving; failed: what was there before stays in force";
+        let help = "reloads while serving, by kind and result; after a failed one the former content stays in force";
         page.family(&format!("weir_{service}_reloads_total"), Counter, help);
         for ((part, good), count) in lock(&self.0.outcomes).iter() {
             let outcome = if *good { "completed" } else { "failed" };
@@ -139,7 +139,7 @@ impl Reloads {
         let end = self.0.certificate_end.load(Ordering::Relaxed);
         if end != 0 {
             let name = format!("weir_{service}_certificate_end_timestamp_seconds");
-            let help = "when the first certificate ends of those that are shown to clients";
+            let help = "the end of the first certificate that clients see to expire";
             page.single(&name, Gauge, help, end);
         }
     }

@@ -40,7 +40,7 @@ pub(crate) const GROUP: Table = Table {
             "rses",
             "list of RSEs or patterns",
             "required",
-            "Who shares it: `*` in a name stands for any text.",
+            "Its members: `*` in a name stands for any text.",
         ),
         Key::new(
             "direction",
@@ -48,7 +48,7 @@ pub(crate) const GROUP: Table = Table {
             "`both`",
             "Which of their transfers pass it: those into them, those out of them, or both, counted together.",
         ),
-        Key::new("capacity", "rate", "unlimited", "What it carries at most."),
+        Key::new("capacity", "rate", "unlimited", "Its capacity."),
         Key::new(
             "background",
             "rate",

@@ -15,7 +15,7 @@ pub(crate) const SIM: Table = Table {
             "assumed",
             "list of texts",
             "none",
-            "Numbers of this world that nobody measured and that a result depends on, in words: every comparison prints them.",
+            "Parameters of this world that were not measured and that a result depends on, in words: every comparison prints them.",
         ),
         Key::new(
             "tick",
@@ -27,7 +27,7 @@ pub(crate) const SIM: Table = Table {
             "targets",
             "list of workloads",
             "all",
-            "Workloads whose asked rates the policy `weir-targets` is told.",
+            "Workloads whose asked rates the policy `weir-targets` knows.",
         ),
         Key::new(
             "injection_interval",
@@ -90,7 +90,7 @@ pub(crate) const SIM: Table = Table {
             "catalog",
             "`weir` or `rucio`",
             "`weir`",
-            "Who keeps the books of rules: Weir's catalogue, or a model of Rucio's daemons. `--catalog` overrides it.",
+            "The catalogue that keeps the rules: Weir's, or a model of Rucio's daemons. `--catalog` overrides it.",
         ),
         Key::new("rucio", "`[sim.rucio]`", "as below", "The model of Rucio's daemons."),
         Key::new(
@@ -124,7 +124,7 @@ pub(crate) const STORE: Table = Table {
             "latency",
             "duration",
             "`5 ms`",
-            "Time for one commit; what comes in meanwhile goes into the next.",
+            "Time for one commit; records that arrive meanwhile go into the next.",
         ),
         Key::new(
             "freezes",
@@ -174,7 +174,7 @@ pub(crate) const SEGMENT: Table = Table {
             "capacity",
             "rate",
             "required",
-            "What it carries, in the direction of the links that use it.",
+            "Its capacity, in the direction of the links that use it.",
         ),
         Key::new(
             "background",
@@ -196,7 +196,7 @@ pub(crate) const CHANGE: Table = Table {
     title: "changes = [{ … }]",
     keys: &[
         Key::new("at", "duration", "required", "When, from the start of the run."),
-        Key::new("capacity", "rate", "required", "What it carries from then on."),
+        Key::new("capacity", "rate", "required", "Its capacity from then on."),
     ],
 };
 
@@ -209,8 +209,8 @@ pub(crate) const SITE: Table = Table {
             "required",
             "Which: `*` in a name stands for any text.",
         ),
-        Key::new("in", "rate", "unlimited", "What comes in at most."),
-        Key::new("out", "rate", "unlimited", "What goes out at most."),
+        Key::new("in", "rate", "unlimited", "Largest inward rate."),
+        Key::new("out", "rate", "unlimited", "Largest outward rate."),
         Key::new(
             "background_in",
             "rate",
@@ -247,13 +247,13 @@ pub(crate) const RSE: Table = Table {
             "required",
             "Which: `*` in a name stands for any text.",
         ),
-        Key::new("read", "rate", "unlimited", "What it reads at most."),
-        Key::new("write", "rate", "unlimited", "What it writes at most."),
+        Key::new("read", "rate", "unlimited", "Largest read rate."),
+        Key::new("write", "rate", "unlimited", "Largest write rate."),
         Key::new(
             "disk",
             "rate",
             "unlimited",
-            "What it reads and writes at most, together.",
+            "Largest rate of reads and writes together.",
         ),
         Key::new(
             "mixing_loss",
@@ -291,13 +291,13 @@ pub(crate) const RSE: Table = Table {
             "read_connections",
             "number",
             "unlimited",
-            "Reads at once; what is beyond waits.",
+            "Concurrent reads; more wait.",
         ),
         Key::new(
             "write_connections",
             "number",
             "unlimited",
-            "Writes at once; what is beyond waits.",
+            "Concurrent writes; more wait.",
         ),
         Key::new(
             "overwrite",
@@ -361,7 +361,7 @@ pub(crate) const POINT: Table = Table {
     title: "read_curve = [{ … }], write_curve = [{ … }]",
     keys: &[
         Key::new("active", "number", "required", "Transfers at once."),
-        Key::new("rate", "rate", "required", "What they get in all."),
+        Key::new("rate", "rate", "required", "Their total rate."),
     ],
 };
 
@@ -374,7 +374,7 @@ pub(crate) const SERVERS: Table = Table {
             "slots",
             "number",
             "unlimited",
-            "Transfers that each takes at once; what is beyond waits.",
+            "Concurrent transfers of each; more wait.",
         ),
     ],
 };
@@ -388,7 +388,7 @@ pub(crate) const LINK: Table = Table {
             "required",
             "Which: `*` in either name stands for any text.",
         ),
-        Key::new("capacity", "rate", "unlimited", "What it carries at most, by itself."),
+        Key::new("capacity", "rate", "unlimited", "Its own capacity."),
         Key::new("rtt", "duration", "`20 ms`", "Its round-trip time."),
         Key::new("via", "list of names", "none", "Segments that it uses."),
         Key::new(
@@ -407,7 +407,7 @@ pub(crate) const LINK: Table = Table {
             "stream_rate",
             "rate",
             "unlimited",
-            "What one transfer gets at most, whatever the window.",
+            "Largest rate of one transfer, whatever the window.",
         ),
         Key::new(
             "failures",

@@ -39,7 +39,7 @@ pub(crate) const RUCIO: Table = Table {
             "skips_expired",
             "true or false",
             "true",
-            "Whether the submitter passes over requests whose rule has ended: since 34.1.",
+            "Whether the submitter skips requests of ended rules: since 34.1.",
         ),
         Key::new(
             "service_latency",

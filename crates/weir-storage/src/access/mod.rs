@@ -156,8 +156,8 @@ impl Caller {
     /// an area, or another area lies in it.
     pub(crate) fn check_hand_on(&self, path: &StoragePath) -> Result<(), Refusal> {
         let why = match &self.who {
-            Who::Certificate(identity, _) if identity.is_limited => "a limited proxy cannot hand on what it may do",
-            _ if self.subject().is_empty() => "it would have to name its holder, and your credential names nobody",
+            Who::Certificate(identity, _) if identity.is_limited => "a limited proxy cannot delegate its rights",
+            _ if self.subject().is_empty() => "it would have to name its holder, and your credential has no name",
             _ if !self.policy.is_of_one_area(path) => "it does not lie in one storage area alone",
             _ => return Ok(()),
         };

@@ -23,7 +23,7 @@ pub(super) fn settle(now: &StorageConfig, new: StorageConfig) -> (StorageConfig,
     for key in left_out(&now.sockets, &config.sockets) {
         waiting.push(wait(
             &format!("sockets.{key}"),
-            "what it was stays in force, now that it is left out",
+            "the former value stays in force, now that the key is left out",
         ));
     }
     if config.limits.memory != now.limits.memory {

@@ -162,7 +162,7 @@ fn granted(caller: &Caller, wish: &RequestedRight) -> Result<Vec<Scope>, Refusal
 fn nothing(path: &StoragePath) -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
-        format!("a token for {path} cannot be made: of what it asks for, you may do nothing at all of {path}"),
+        format!("a token for {path} cannot be made: you have none of the requested rights on {path}"),
     )
 }
 

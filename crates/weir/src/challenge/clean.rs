@@ -112,7 +112,7 @@ fn print(cleaned: &Cleaned, output: &Output) {
     }
     if let Some(cut) = &cleaned.cut {
         output.note(format!(
-            "the notes of the run are cut off: {cut}; what is not noted is left alone"
+            "the records of the run are cut off: {cut}; unrecorded files are left alone"
         ));
     }
     let has_rules = cleaned.rules > 0 || cleaned.rules_failed.is_some();
@@ -121,7 +121,7 @@ fn print(cleaned: &Cleaned, output: &Output) {
     if nothing && cleaned.unknown.is_empty() {
         output.line("the run left nothing");
     } else if !cleaned.deleted && (has_rules || !same.is_empty() || directories > 0 || cleaned.scratch.is_some()) {
-        output.line("nothing was deleted; add --yes to delete what is listed so");
+        output.line("nothing was deleted; add --yes to delete the listed files");
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
         let (files, failed, bytes) = (audit.files, audit.failed, Bytes(audit.bytes));
         output.line("");
         output.line(format!(
-            "audit: {files} files, {bytes:.1} read back, {failed} differ from what was sent"
+            "audit: {files} files, {bytes:.1} read back, {failed} differ from the sent ones"
         ));
         print(audit.samples.iter().map(|sample| format!("  {sample}")).collect());
     }
@@ -63,7 +63,7 @@ fn by_size(report: &Report) -> Vec<String> {
     }
     let names = report.verified_by_size.join(", ");
     vec![format!(
-        "  what was copied to {names} is verified by its size alone: no checksum is told there"
+        "  copies to {names} are verified by size alone: no checksum is reported there"
     )]
 }
 

@@ -210,7 +210,7 @@ pub(crate) struct TransferWhyArguments {
 
 /// `weir transfer limits`
 #[derive(Debug, Args)]
-#[command(after_help = "Without a limit to set, prints those that are set. Administrators only.")]
+#[command(after_help = "Without a limit to set, prints the current ones. Administrators only.")]
 pub(crate) struct TransferLimitsArguments {
     /// Set limits of this link; * and * is every link
     #[arg(long, value_names = ["SOURCE", "DESTINATION"], num_args = 2, conflicts_with = "se")]
@@ -249,7 +249,7 @@ pub(crate) struct TransferLimitsArguments {
 /// `weir transfer force`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What waits for tape, is banned, or waits while the service drains, goes on waiting. Administrators only."
+    after_help = "Transfers that wait for tape, are banned, or wait while the service drains keep waiting. Administrators only."
 )]
 pub(crate) struct TransferForceArguments {
     /// The files

@@ -49,7 +49,7 @@ fn sites_alone(dir: &Path, output: &Output) -> Result<Exit, Failure> {
         return Err(failure(GridError::NotRunning { dir: dir.to_owned() }));
     }
     output.line(format!(
-        "the grid's process had ended; stopped what it had left running: site {}",
+        "the grid's process had ended; stopped the processes that it had left: site {}",
         sites.join(", site ")
     ));
     output.done(&GridStopped { pid: None, sites });

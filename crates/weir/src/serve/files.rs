@@ -18,7 +18,7 @@ pub(super) fn x509(config: &DoorConfig) -> Check {
         Ok(_) => Outcome::ok("authorities and grid-mapfile can be read"),
         Err(error) => Outcome::failed(
             weir_auth::error_chain(&error),
-            "correct [x509], or install what it names",
+            "correct [x509], or install the files that it names",
         ),
     };
     Check::new("x509", outcome)

@@ -16,7 +16,7 @@ pub(super) async fn run(arguments: &StorageChecksumArguments, output: &Output) -
         let request = door.request("HEAD", url).header("Want-Digest", name);
         let answer = expect(url, door.send(url, request, body::empty()).await?).await?;
         let checksum = told(&answer, arguments.algorithm).ok_or_else(|| {
-            let error = anyhow!("{url}: the storage tells no {name} of it");
+            let error = anyhow!("{url}: the storage reports no {name} of it");
             Failure::could_not_run(error).with_remedy("ask for another one with --algorithm")
         })?;
         output.line(format!("{checksum}  {url}"));

@@ -84,7 +84,7 @@ async fn receive(answer: StorageAnswer, to: &mut impl Write, quiet: bool, url: &
         let frame = frame.with_context(|| format!("{url} broke off after {}", Bytes(progress.moved())))?;
         if let Some(data) = frame.data_ref() {
             hasher.update(data);
-            to.write_all(data).context("could not write what came")?;
+            to.write_all(data).context("could not write the received bytes")?;
             progress.advance(data.len());
         }
     }
@@ -106,7 +106,7 @@ async fn receive(answer: StorageAnswer, to: &mut impl Write, quiet: bool, url: &
 fn compare(url: &str, told: Option<&Checksum>, got: &Got) -> Result<bool, Failure> {
     match told {
         Some(told) if *told != got.checksum => {
-            let error = anyhow!("{url} has {told}, and what came has {}", got.checksum);
+            let error = anyhow!("{url} has {told}, and the received file has {}", got.checksum);
             Err(Failure::could_not_run(error)
                 .with_remedy("get it again; if it differs again, the storage's file is damaged"))
         }

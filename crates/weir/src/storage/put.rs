@@ -68,7 +68,7 @@ pub(super) async fn run(arguments: &StoragePutArguments, output: &Output) -> Res
     let verified = if theirs.is_some() {
         "verified"
     } else {
-        "not compared: the storage tells no adler32"
+        "not compared: the storage reports no adler32"
     };
     output.line(format!("{url}  {}  {ours} ({verified})", Volume(size)));
     output.done(&json!({

@@ -104,7 +104,7 @@ fn end(shared: &Arc<Shared>, new: &str, intent: Option<Intent>) {
         Err(errno) => tracing::error!(
             %errno,
             name = new,
-            "a MOVE was cut off, and what it had set aside could not be put back: it is kept in the area's .weir-private"
+            "a MOVE was cut off, and an object that it had set aside could not be put back: it is kept in the area's .weir-private"
         ),
     }
 }

@@ -262,7 +262,7 @@ pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn DeferredRemoval>
         if name.to_bytes().starts_with(intent::ASIDE.as_bytes()) {
             tracing::error!(
                 ?name,
-                "a MOVE was cut off: what it had set aside is kept in the area's .weir-private, move it where it belongs"
+                "a MOVE was cut off: an object that it had set aside is kept in the area's .weir-private, move it where it belongs"
             );
         }
         if name.to_bytes().starts_with(TEMPORARY.as_bytes()) {

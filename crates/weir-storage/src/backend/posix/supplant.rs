@@ -162,7 +162,7 @@ fn put_back(aside: Place<'_>, name: Place<'_>) -> bool {
             %errno,
             kept = aside.1,
             name = name.1,
-            "a MOVE failed, and what it had set aside could not be put back: it is kept in the area's .weir-private"
+            "a MOVE failed, and an object that it had set aside could not be put back: it is kept in the area's .weir-private"
         );
     }
     outcome.is_ok()

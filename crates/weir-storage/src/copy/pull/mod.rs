@@ -310,7 +310,7 @@ async fn ask_later(source: &Remote, own: &[Algorithm], required: bool) -> Result
     }
     if told.checksums.is_empty() && told.size.is_none() {
         let text = format!(
-            "GET {}: the source tells neither length nor checksum, so that a file cut short would pass for a whole one",
+            "GET {}: the source sends neither length nor checksum, so that a truncated file would pass for a whole one",
             source.shown()
         );
         return Err(CopyFailure::new(

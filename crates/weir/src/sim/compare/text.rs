@@ -164,7 +164,7 @@ pub(super) fn result(comparison: &Comparison) -> Option<String> {
     let of = match (best.totals.ratio, best.of_optimum) {
         (Some(asked), Some(possible)) => {
             let (asked, possible) = (percent(Some(asked)), percent(Some(possible)));
-            format!(", {asked} of what is asked and {possible} of the estimated optimum")
+            format!(", {asked} of the asked rate and {possible} of the estimated optimum")
         }
         (None, Some(possible)) => format!(", {} of the estimated optimum", percent(Some(possible))),
         _ => String::new(),
@@ -292,7 +292,7 @@ fn chains(comparison: &Comparison, page: &mut Page) {
     );
     if comparison.policies.iter().any(|policy| repeated(policy) > 0) {
         page.row(
-            "deletions of what was gone",
+            "deletions of missing copies",
             comparison.policies.iter().map(|policy| repeated(policy).to_string()),
         );
     }
@@ -444,7 +444,7 @@ pub(super) fn count(comparison: &Comparison, policy: usize, cause: Cause) -> usi
 }
 
 fn causes(comparison: &Comparison, page: &mut Page) {
-    page.heading("Why sites got less than 95 % of what is asked");
+    page.heading("Why sites got less than 95 % of the asked rate");
     let ranked = most_lost(comparison);
     for (at, policy) in comparison.policies.iter().enumerate() {
         let counts = Cause::ALL.map(|cause| (cause, count(comparison, at, cause)));
