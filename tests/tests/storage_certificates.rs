@@ -176,7 +176,7 @@ fn curl_and_davix_show_certificates() -> Result<()> {
     let asking = ["-H", "Content-Type: application/macaroon-request", "-d", "{}", &url];
     let refused = limited(&asking)?;
     assert!(
-        refused.stdout.ends_with("403") && refused.stdout.contains("a limited proxy cannot hand on"),
+        refused.stdout.ends_with("403") && refused.stdout.contains("a limited proxy cannot delegate"),
         "{refused:?}"
     );
     let made = curl("ada.proxy", "ada.proxy", &asking)?;

@@ -99,7 +99,7 @@ fn web_servers_take_part_in_a_challenge() -> Result<()> {
         assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
     }
     let ran = steadily(|| lab.weir(&["challenge", "run", "c.toml", "--out", "runs", "--audit", "10%"]))?.expect_ok()?;
-    let head = "what was copied to APACHE, NGINX is verified by its size alone";
+    let head = "copies to APACHE, NGINX are verified by size alone";
     assert!(ran.stdout.contains(head), "{}", ran.stdout);
     let (report, rows) = lab.results();
     assert_eq!(report["verdict"], "pass", "{}", report["verdict_reasons"]);

@@ -43,7 +43,7 @@ export function verdict(report: Report): HTMLElement {
       reasons(report.verdict_reasons),
       report.advice !== null && h("p", { class: "advice" }, h("strong", {}, "Advice: "), report.advice),
       report.verified_by_size.length > 0 &&
-        h("p", { class: "by-size" }, "What was copied to ", report.verified_by_size.join(", "), " is verified by its size alone: no checksum is told there."),
+        h("p", { class: "by-size" }, "Copies to ", report.verified_by_size.join(", "), " are verified by size alone: no checksum is reported there."),
       report.interrupted && h("p", { class: "interrupted" }, "The run was interrupted: figures cover what was done until then."),
       report.incomplete &&
         h(
