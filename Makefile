@@ -10,6 +10,7 @@ MAKEFLAGS += --no-print-directory
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 TOOLS   := $(TARGET)/tools
 DENY    := 0.20.2
+MDBOOK  := 0.5.4
 WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
 # One binary for every black-box test: the dev profile (dependencies at opt-level 2, our code at 0, or 1 where it computes) builds in a
 # fraction of the time of release and moves bytes fast enough for tests. Only `demo` and `bench` build release.
@@ -27,7 +28,7 @@ GATE_SEED := 20260801
 # What tests leave out for want of a program or a disk: each line of theirs says why.
 LEFT_OUT := $(TARGET)/left-out
 
-.PHONY: help demo build web test check quick lint tidy deny doc unit suites browser blackbox peers soak fuzz bench clean
+.PHONY: help demo build web test check quick lint tidy deny doc book unit suites browser blackbox peers soak fuzz bench clean
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +109,11 @@ doc: web
 deny: ## Check licences, sources and bans of all dependencies
 	@cargo deny --version >/dev/null 2>&1 || scripts/install-cargo-deny.sh $(DENY) "$(TOOLS)"
 	cargo deny --log-level error check bans licenses sources
+
+book: ## Build the handbook as a site that is searched offline (target/book/site), and check its links
+	@mdbook --version >/dev/null 2>&1 || scripts/install-mdbook.sh $(MDBOOK) "$(TOOLS)"
+	cargo run -q --locked -p xtask -- book "$(TARGET)/book"
+	echo "the handbook is in $(TARGET)/book/site/index.html"
 
 peers: ## Install other people's programs, which the black-box tests speak to
 	@scripts/peers.sh tests

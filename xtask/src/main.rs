@@ -2,7 +2,9 @@
 //!
 //! `cargo run -q -p xtask -- tidy` checks the shape of the house: see [`tidy`]. Settings live in `xtask/tidy.toml`.
 //! `cargo run -q -p xtask -- commits RANGE` names commits with a long subject or without a body: see [`commits`].
+//! `cargo run -q -p xtask -- book DIR` builds the handbook as a site: see [`book`].
 
+mod book;
 mod commits;
 mod tidy;
 
@@ -11,11 +13,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let [command, range] = [1, 2].map(|place| std::env::args().nth(place).unwrap_or_default());
+    let [command, argument] = [1, 2].map(|place| std::env::args().nth(place).unwrap_or_default());
     let outcome: anyhow::Result<Vec<String>> = match command.as_str() {
         "tidy" => tidy::run(&root()).map(|found| found.iter().map(ToString::to_string).collect()),
-        "commits" => commits::run(&root(), &range),
-        _ => Err(anyhow::anyhow!("usage: xtask tidy | xtask commits RANGE")),
+        "book" => book::run(&root(), &argument),
+        "commits" => commits::run(&root(), &argument),
+        _ => Err(anyhow::anyhow!(
+            "usage: xtask tidy | xtask commits RANGE | xtask book DIR"
+        )),
     };
     let mut stderr = std::io::stderr().lock();
     match outcome {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`rooms`] | a crate uses only rooms above it; pure crates have no runtime, socket, database or entropy below them; every dependency is used, those of the workspace too; every crate takes the workspace's lints and opens with `//!` |
 //! | [`text`] | source files divide before they get long; no word that does not belong here is in any tracked file |
+//! | [`pages`] | pages have at most 2,500 words, cells of their tables at most 40 |
 //! | [`prose`] | sentences of doc comments name their subject and stay below 31 words |
 //! | [`fixme`] | a test that asserts less than it should has a row in `docs/known-shortfalls.md` |
 //! | [`cycles`] | the modules of a crate use each other in one direction |
@@ -16,11 +17,14 @@
 mod cycles;
 mod fixme;
 mod links;
+mod pages;
 mod peers;
 mod prose;
 mod rooms;
 mod size;
 mod text;
+
+pub(crate) use links::{is_markdown, links, resolve};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -54,6 +58,10 @@ struct Settings {
     unclear_per_thousand: usize,
     /// Words that a sentence of a doc comment may have.
     words_max: usize,
+    /// Words of a page of the handbook.
+    page_words_max: usize,
+    /// Words of a cell of a table.
+    cell_words_max: usize,
     /// Words that do not belong in tracked files.
     word: Vec<text::Word>,
 }
@@ -107,12 +115,17 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     peers::check(&files, &settings.peer_bytes, &mut findings);
     fixme::check(&files, &mut findings);
     links::check(&files, &mut findings);
+    pages::check(
+        &files,
+        (settings.page_words_max, settings.cell_words_max),
+        &mut findings,
+    );
     findings.sort();
     Ok(findings)
 }
 
 /// Every file git tracks or would track, by path relative to the root; binary files with empty content.
-fn tracked_files(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+pub(crate) fn tracked_files(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let list = read_command(
         root,
         "git",

@@ -4,7 +4,7 @@
 //! accepted callers. Deliberately absent: scheduling, the storage of jobs.
 //!
 //! Status codes, texts, doubled slashes and time formats are those that the field's clients rely on; the handbook page
-//! `docs/transfer.md` has the table. Rights are not those of FTS3: a user sees and cancels own jobs, and only
+//! `docs/transfer-access.md` has the table. Rights are not those of FTS3: a user sees and cancels own jobs, and only
 //! administrators see all of them and change the configuration.
 //!
 //! ```no_run

@@ -1,4 +1,4 @@
-//! `GET /.well-known/weir/metrics`: figures for Prometheus. Each is defined in `docs/metrics.md`.
+//! `GET /.well-known/weir/metrics`: figures for Prometheus. Each is defined in `docs/metrics-transfer.md`.
 
 use axum::{
     Extension,

@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn the_documented_example_is_valid() {
         // Operators would copy a file that is refused.
-        let page = include_str!("../../../docs/tokens.md");
+        let page = include_str!("../../../docs/issuer.md");
         let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
         let config: IssuerConfig = weir_service::config::read(example, Path::new("issuer.toml")).unwrap();
         assert_eq!(config.clients[0].groups, ["/example/production"]);

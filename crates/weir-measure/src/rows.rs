@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn the_handbook_explains_every_column() {
         // Wrong: a column without a unit, or the description of a column that does not exist.
-        let page = include_str!("../../../docs/report.md");
+        let page = include_str!("../../../docs/run-folder.md");
         let section = page
             .split("### The columns of `transfers.csv`")
             .nth(1)

@@ -170,7 +170,7 @@ pub(crate) const RATES: Table = Table {
             "loop",
             "true or false",
             "false",
-            "With rules: a link has one rule at a time, over all its `source_files`. It ends when they have come, and the next one is made when their copies are gone. The rates are goals that a run is measured by.",
+            "With rules: a link has one rule at a time, over all its `source_files`. The next one is made when these have come and their copies are gone. The rates are goals.",
         ),
         Key::new(
             "lifetime",

@@ -1,4 +1,4 @@
-//! Metrics of the endpoint. Each is defined in `docs/metrics.md`, with the event that starts and ends it.
+//! Metrics of the endpoint. Each is defined in `docs/metrics-storage.md`, with the event that starts and ends it.
 
 mod tcp;
 
@@ -478,7 +478,7 @@ mod tests {
         metrics
             .reloads
             .shows_certificate(Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)));
-        let handbook = include_str!("../../../docs/metrics.md");
+        let handbook = include_str!("../../../docs/metrics-storage.md");
         let shown = metrics.render(&[]);
         let families = shown.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let mut count = 0;

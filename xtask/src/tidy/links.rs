@@ -44,14 +44,14 @@ fn complaint(path: &str, target: &str, files: &BTreeMap<String, String>) -> Opti
     }
 }
 
-fn is_markdown(path: &str) -> bool {
+pub(crate) fn is_markdown(path: &str) -> bool {
     std::path::Path::new(path)
         .extension()
         .is_some_and(|extension| extension == "md")
 }
 
 /// The path a relative link means, from the root; none if it climbs above the root.
-fn resolve(from: &str, link: &str) -> Option<String> {
+pub(crate) fn resolve(from: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in link.split('/') {
@@ -67,7 +67,7 @@ fn resolve(from: &str, link: &str) -> Option<String> {
 }
 
 /// Every `[text](target)` outside code, with its line from 1.
-fn links(content: &str) -> Vec<(usize, String)> {
+pub(crate) fn links(content: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, text) in prose(content) {
         let text = without_code_spans(text);
@@ -81,7 +81,7 @@ fn links(content: &str) -> Vec<(usize, String)> {
 }
 
 /// The lines outside fenced code, with their numbers from 1.
-fn prose(content: &str) -> Vec<(usize, &str)> {
+pub(super) fn prose(content: &str) -> Vec<(usize, &str)> {
     let mut fenced = false;
     let mut lines = Vec::new();
     for (index, line) in content.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Counters of an issuer, for `docs/metrics.md`.
+//! Counters of an issuer, for `docs/metrics-transfer.md`.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},

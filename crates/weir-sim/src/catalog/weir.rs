@@ -1,5 +1,5 @@
 //! Weir's catalogue in virtual time. Decisions come from [`weir_rules`], the order of work and its batch sizes from
-//! `weir-catalog`, the times of the database from measurements with PostgreSQL (docs/benchmarks.md).
+//! `weir-catalog`, the times of the database from measurements with PostgreSQL (docs/benchmarks-services.md).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -33,7 +33,7 @@ const REQUESTS: usize = 2_000;
 const JOB_FILES: usize = 200;
 /// Jobs that are submitted at the same time (`transfers/submit.rs`).
 const JOBS: usize = 4;
-/// Time of the transfer service to take a job of 200 files: docs/benchmarks.md, 16 jobs at a time.
+/// Time of the transfer service to take a job of 200 files: docs/benchmarks-services.md, 16 jobs at a time.
 const JOB: Duration = Duration::from_millis(50);
 /// Requests that the transfer service has at once (`transfers.in_flight`).
 const IN_FLIGHT: u64 = 20_000;

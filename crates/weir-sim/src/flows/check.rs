@@ -148,7 +148,7 @@ fn syntax(text: &str, error: &serde_json::Error) -> Problem {
         .replace("expected f64", "expected a number")
         .replace("a sequence", "a list");
     let remedy = if error.is_data() {
-        "see docs/simulator.md for the keys and their values".to_owned()
+        "see docs/network-model.md for the keys and their values".to_owned()
     } else {
         format!("write valid JSON, which has no NaN or Infinity (column {column})")
     };

@@ -202,7 +202,7 @@ impl std::fmt::Display for CatalogKind {
 }
 
 /// Configuration of the model of Rucio's daemons. Numbers without a remark are the defaults of Rucio 41.5.1's command
-/// lines. Times for a file were measured by `weir-bench catalog --only "the daemons of Rucio"` (docs/benchmarks.md).
+/// lines. Times for a file were measured by `weir-bench catalog --only "the daemons of Rucio"` (docs/benchmarks-services.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RucioModel {
     /// How often rules are made (`dc_inject`: 900 s).

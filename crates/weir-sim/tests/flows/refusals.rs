@@ -59,14 +59,14 @@ fn what_is_not_json_names_its_line() {
     refused(
         "{\"links\": [{\"name\": \"a\", \"bandwidth_gbps\": 1}]}",
         "1: links[0].bandwidth_gbps: unknown field `bandwidth_gbps`, expected one of `name`, `bandwidth_bps`, `latency_s`, `policy`; \
-         see docs/simulator.md for the keys and their values",
+         see docs/network-model.md for the keys and their values",
     );
 }
 
 /// If this fails, a wrong value among ten thousand in one line cannot be found.
 #[test]
 fn what_is_of_another_type_names_its_key() {
-    let remedy = "see docs/simulator.md for the keys and their values";
+    let remedy = "see docs/network-model.md for the keys and their values";
     for (text, expected) in [
         (
             "[]",

@@ -151,7 +151,7 @@ impl AreaConfig {
             let wrong =
                 |key: &str, problem, remedy| Err(wrong(format!("area[{place}].rule[{number}].{key}"), problem, remedy));
             if let Err((key, problem)) = rule.check() {
-                return wrong(key, problem, "see docs/storage.md on rules");
+                return wrong(key, problem, "see docs/storage-access.md on rules");
             }
             if let Some(url) = rule.issuer.as_ref().filter(|url| !known(url)) {
                 return wrong("issuer", format!("\"{url}\" is no issuer"), NO_ISSUER);

@@ -1,4 +1,4 @@
-//! Metrics of a node and of the other nodes. Each is defined in `docs/metrics.md`.
+//! Metrics of a node and of the other nodes. Each is defined in `docs/metrics-transfer.md`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
