@@ -1,4 +1,4 @@
-//! Which cipher suite a TLS door chooses, read from its `ServerHello`.
+//! The cipher suite that a TLS door chooses, read from its `ServerHello`.
 
 use std::{net::TcpStream, path::Path, sync::Arc, time::Duration};
 

@@ -25,7 +25,7 @@ pub(crate) struct Contender {
     pub(crate) pids: Vec<u32>,
 }
 
-/// What processes have used so far.
+/// The resources that processes have used so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,

@@ -192,7 +192,7 @@ impl Lab {
         &self.contenders[0]
     }
 
-    /// Those who speak `WebDAV` whole and copy between two.
+    /// Contenders that speak `WebDAV` whole and copy between two.
     pub(crate) fn grid_servers(&self) -> impl Iterator<Item = &Contender> {
         self.contenders.iter().filter(|who| who.second.is_some())
     }

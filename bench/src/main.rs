@@ -113,7 +113,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a program says of itself, on whichever output; null if it says nothing.
+/// The version that a program reports, on whichever output; null if it reports none.
 fn version(program: impl AsRef<std::ffi::OsStr>, flag: &str) -> Value {
     let Ok(said) = Command::new(program).arg(flag).output() else {
         return Value::Null;

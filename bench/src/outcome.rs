@@ -1,4 +1,4 @@
-//! What a row told: lines of a table for people, and JSON for programs (docs/benchmarks.md has its shape).
+//! The outcome of a row: lines of a table for people, and JSON for programs (docs/benchmarks.md has its shape).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{limits::Limit, stats::median};
 
-/// What a row counts.
+/// The unit that a row counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,

@@ -10,7 +10,7 @@ use std::{fs::File, os::unix::fs::FileExt};
 use anyhow::{Context, Result};
 use rustix::fs::FallocateFlags;
 
-/// What the rows take at most: 600 copies of 10 MB.
+/// The memory that the rows take at most: 600 copies of 10 MB.
 const MOST: u64 = 8 << 30;
 const STEP: u64 = 1 << 20;
 const PAGE: u64 = 4096;

@@ -126,7 +126,7 @@ impl GridSecurity {
         self.voms_proxy(user, file, fqans, &[])
     }
 
-    /// The same, limited: what a job holds that may move data, and may not start or delegate work.
+    /// The same, limited: the proxy of a job that may move data, and may not start or delegate work.
     ///
     /// # Errors
     /// As [`Self::proxy`].

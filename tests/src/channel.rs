@@ -1,4 +1,4 @@
-//! A way to the database that can be slow, or stand still: what a network between them may do.
+//! A way to the database that can be slow, or stand still: as a network between them may be.
 
 use std::{
     io::{Read, Write},
@@ -65,7 +65,7 @@ impl Channel {
         self.state.stands_still.store(true, Ordering::Relaxed);
     }
 
-    /// What was held passes, and everything after it.
+    /// Held bytes pass, and everything after them.
     pub fn go_on(&self) {
         self.state.stands_still.store(false, Ordering::Relaxed);
     }

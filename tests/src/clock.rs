@@ -14,7 +14,7 @@ pub struct SteppingClock {
 }
 
 impl SteppingClock {
-    /// One that is right.
+    /// A clock that is right.
     ///
     /// # Errors
     /// If the library that Debian's package leaves is not there.

@@ -22,7 +22,7 @@ use crate::wait_for;
 /// How long a peer may take for a handshake, or to read a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What each connection of a crowd does after it has sent its first bytes.
+/// The behaviour of each connection of a crowd after its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Habit {
     /// It sends one byte now and then, at this interval.

@@ -59,7 +59,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

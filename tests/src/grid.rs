@@ -170,7 +170,7 @@ impl RunningGrid {
         self.process.id()
     }
 
-    /// What it printed and logged so far.
+    /// Its output and log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.scratch.path().join("up.log")).unwrap_or_default()
     }
@@ -214,7 +214,7 @@ impl RunningGrid {
         audiences.map(str::to_owned).collect()
     }
 
-    /// What `weir grid env` exports, names and values; with the token itself.
+    /// The variables that `weir grid env` exports, names and values; with the token itself.
     ///
     /// # Errors
     /// If the command fails.

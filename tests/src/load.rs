@@ -1,7 +1,7 @@
 //! Transfers for a service to which something happens: submitted one job after the other, watched from outside, and
 //! counted at the end.
 //!
-//! What it holds the service to: a job that was acknowledged is there, whole. Whatever is visible at a destination is
+//! It holds the service to two promises: an acknowledged job is there, whole, and a visible file at a destination is
 //! one of the files, byte for byte. What has ended never changes again. At the end every file is there, once, and
 //! nothing else.
 #![allow(
@@ -62,7 +62,7 @@ struct Planned {
     path: PathBuf,
 }
 
-/// What the files of a job are to each other.
+/// The relation of a job's files to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Independent,
@@ -88,7 +88,7 @@ impl Batch {
     }
 }
 
-/// What is known of a job.
+/// The known state of a job.
 enum Job {
     Unsent,
     Sending(Child),
@@ -109,7 +109,7 @@ struct Finished {
 
 /// See the module.
 pub struct Load {
-    /// Who carries it.
+    /// Its carrier.
     pub services: Services,
     /// Parameters of every job.
     pub params: Value,
@@ -365,7 +365,7 @@ impl Load {
         };
     }
 
-    /// Whatever can be seen at a destination must be one of the planned files, whole, byte by byte.
+    /// A visible file at a destination must be one of the planned files, whole, byte by byte.
     pub fn watch_destinations(&mut self) {
         let by_path: BTreeMap<&PathBuf, usize> = self.plan.iter().map(|planned| &planned.path).zip(0..).collect();
         let mut seen = Vec::new();
@@ -509,7 +509,7 @@ impl Load {
         for job in list.as_array().unwrap() {
             let number = job["job_metadata"]["number"].as_u64().unwrap() as usize;
             if number >= self.jobs.len() {
-                // Somebody else's.
+                // Another writer's.
                 continue;
             }
             let twice = by_number.insert(number, job["job_id"].as_str().unwrap().to_owned());

@@ -18,7 +18,7 @@ use crate::{Answer, NodeSettings, Peer, Postgres, Services, StorageSettings, run
 /// How long anything may take on a loaded machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// What every node is given beside its role.
+/// The configuration that every node is given beside its role.
 const TRANSFER: &str = "[limits]\nlink = 8\n[retry]\nretries = 3\ndelay = \"1s\"\n\
     [copy]\nconnect_timeout = \"120s\"\nresponse_timeout = \"120s\"\n[[admin]]\nsubject = \"tester\"\n";
 

@@ -1,4 +1,4 @@
-//! Peers that misbehave: what a storage, a broken network or a firewall may do to those who connect.
+//! Peers that misbehave, as a storage, a broken network or a firewall may.
 
 use std::{
     io::{Read, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 
-/// What a peer does to those who connect.
+/// The behaviour of a peer towards its clients.
 #[derive(Debug, Clone, Copy)]
 pub enum Peer {
     /// Takes the connection and never says a word.

@@ -60,7 +60,7 @@ impl Postgres {
         Self::make(false, None)
     }
 
-    /// As [`Self::bare`], on a port of 127.0.0.1 as a distribution's package has it: who comes there needs a password.
+    /// As [`Self::bare`], on a port of 127.0.0.1 as a distribution's package has it: a client there needs a password.
     pub fn listening() -> Result<Self> {
         Self::make(false, Some(free_port()?))
     }
@@ -205,7 +205,7 @@ impl Postgres {
             .collect()
     }
 
-    /// What a backup of the database holds.
+    /// The content of a backup of the database.
     pub fn dump(&self) -> Result<String> {
         let dump = run(self.tool("pg_dump").arg("weir"))?;
         ensure!(dump.ok(), "{}", dump.stderr);

@@ -6,7 +6,7 @@
 //! window begins with ten segments, doubles every round trip, grows by one segment a round trip after the first loss,
 //! and is halved by each.
 //!
-//! Connections to the relay itself are made at once: who wants to know the round trip must ask something and wait for
+//! Connections to the relay itself are made at once: a client that wants to know the round trip must ask something and wait for
 //! the answer.
 
 use std::{
@@ -25,13 +25,13 @@ use anyhow::Result;
 
 use crate::Draw;
 
-/// What is lost or not as a whole: a segment of an Ethernet packet.
+/// The unit that is lost or not: a segment of an Ethernet packet.
 const SEGMENT: u64 = 1448;
 
 /// Where windows begin (RFC 6928), in segments.
 const INITIAL: u64 = 10;
 
-/// What is read at once: small against any window worth a test.
+/// The bytes of one read: small against any window worth a test.
 const PIECE: usize = 64 << 10;
 
 /// A way between two places.
@@ -100,7 +100,7 @@ impl Relay {
     }
 }
 
-/// What all connections of one direction share: a link that sends one byte after the other.
+/// The part that all connections of one direction share: a link that sends one byte after the other.
 #[derive(Clone)]
 struct Line {
     half: Duration,
@@ -136,7 +136,7 @@ struct Window {
     loss: f64,
     draw: Draw,
     round_trip: Duration,
-    /// What is lost until then belongs to a loss that was answered already.
+    /// A segment that is lost until then belongs to a loss that was answered already.
     recovered: Option<Instant>,
 }
 
@@ -243,7 +243,7 @@ fn depart(
         let length = read as u64;
         under_way += length;
         let sent = line.send(length, Instant::now());
-        // What is lost is sent again once its absence is known, and all behind it waits.
+        // A lost segment is sent again once its absence is known, and all behind it waits.
         let again = if window.loses(length, Instant::now()) {
             line.half * 2
         } else {

@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::weir_binary;
 
-/// What a program did.
+/// The outcome of a program.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Exit code; none if a signal ended it.

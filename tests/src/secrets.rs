@@ -1,4 +1,4 @@
-//! What must be nowhere, and the look for it.
+//! Secrets that must be nowhere, and the search for them.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "tests")]
 
 use std::{
@@ -43,7 +43,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What only one file may hold, with the name of that file.
+/// Secrets that only one file may hold, with the name of that file.
 #[derive(Debug, Default)]
 pub struct Secrets(pub BTreeMap<PathBuf, BTreeSet<Vec<u8>>>);
 

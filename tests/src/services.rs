@@ -22,7 +22,7 @@ use crate::{Daemon, Run, free_port, run, wait_for, weir_binary, write_private};
 /// How long a service may take to be ready on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What one storage is given beside the usual.
+/// The configuration of one storage beside the usual one.
 #[derive(Debug, Clone)]
 pub struct StorageSettings {
     name: String,
@@ -97,7 +97,7 @@ pub struct Service {
     daemon: Option<Daemon>,
     starts: u32,
     level: &'static str,
-    /// What runs it, if it is not run as it is.
+    /// The program that starts it, if it is not started directly.
     within: Vec<String>,
 }
 
@@ -189,12 +189,12 @@ impl Service {
         Ok(())
     }
 
-    /// What it has said since its last start.
+    /// Its output since its last start.
     pub fn said(&self) -> String {
         self.daemon.as_ref().map(Daemon::said).unwrap_or_default()
     }
 
-    /// What it has said since its last start, its last part only: for messages of failed tests.
+    /// The end of its output since its last start, for messages of failed tests.
     pub fn said_last(&self) -> String {
         let said = self.said();
         let lines: Vec<&str> = said.lines().collect();
@@ -202,7 +202,7 @@ impl Service {
     }
 }
 
-/// What a door answered.
+/// The answer of a door.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// curl's exit code; 0 if there was an answer of any kind.
@@ -214,7 +214,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What curl said.
+    /// The output of curl.
     pub fn of(run: &Run) -> Self {
         let (body, status) = run.stdout.rsplit_once('\n').unwrap_or(("", &run.stdout));
         Self {
@@ -546,7 +546,7 @@ const ISSUER: (&str, &str) = (
     scopes = [\"storage.read:/\", \"storage.create:/\", \"storage.modify:/\"]\n",
 );
 
-/// What every service of a folder stands on.
+/// The files that every service of a folder needs.
 struct Ground<'a> {
     folder: &'a Path,
     authority: &'a CertificateAuthority,

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::{Daemon, wait_for};
 
-/// What happens at a system call.
+/// The effect at a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// It is not done, and fails with this error: `ENOSPC`.

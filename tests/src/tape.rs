@@ -1,4 +1,4 @@
-//! A tape in a process of its own: what it is asked for comes online after a while, and can be read while it is pinned.
+//! A tape in a process of its own: a requested file comes online after a while, and can be read while it is pinned.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ pub struct Tape {
     _server: Daemon,
 }
 
-/// What a [`Tape`] tells.
+/// The counters of a [`Tape`].
 #[derive(Debug)]
 pub struct TapeState {
     /// Paths that each of its requests still has pinned, or waits for.

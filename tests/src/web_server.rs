@@ -117,7 +117,7 @@ fn apache(home: &str, (address, port): (Ipv4Addr, u16), token: &str) -> String {
 }
 
 fn nginx(home: &str, (address, port): (Ipv4Addr, u16), token: &str) -> String {
-    // One that is not started by root has no other user to become.
+    // A server that is not started by root has no other user to become.
     let user = if rustix::process::geteuid().is_root() {
         format!("user {USER};\n")
     } else {

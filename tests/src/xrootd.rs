@@ -16,7 +16,7 @@ use weir_auth::ca::{CertificateAuthority, San};
 
 use crate::{Daemon, run, wait_for};
 
-/// What one server is given.
+/// The configuration of one server.
 #[derive(Debug)]
 pub struct XrootdSettings<'a> {
     /// A short name, used for files and logs.
@@ -77,7 +77,7 @@ pub struct Xrootd {
     /// The folder behind `/data`.
     pub data: PathBuf,
     daemon: Daemon,
-    /// What manages the cluster.
+    /// The process that manages the cluster.
     manager: Option<Daemon>,
 }
 
@@ -194,7 +194,7 @@ impl Xrootd {
         })
     }
 
-    /// What it has logged.
+    /// Its log.
     pub fn said(&self) -> String {
         let manager = self.manager.as_ref().map_or_else(String::new, Daemon::said);
         self.daemon.said() + &manager
@@ -245,7 +245,7 @@ impl Elsewhere {
         Ok(number.context("it has no user xrootd")?.to_owned())
     }
 
-    /// What its XRootD says of its release.
+    /// The release that its XRootD reports.
     ///
     /// # Errors
     /// If it cannot be run.

@@ -114,7 +114,7 @@ fn a_grid_is_not_built_on_what_others_have_put_there() {
     let open = plant("open", 0o777);
     let told = refused_grid(scratch.path(), &open);
     assert!(told.contains("others may write into it"), "{told}");
-    // What another user made; only root can make this for a test.
+    // A file of another user; only root can make this for a test.
     if is_root() {
         let theirs = plant("theirs", 0o755);
         write_private(&theirs.join("client.secret"), "known").unwrap();

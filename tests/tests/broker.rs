@@ -10,7 +10,7 @@ use weir_tests::{Daemon, Services, StorageSettings, free_port, peers, run, wait_
 /// A Java program on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What Rucio's modules need to be imported; its database is never opened.
+/// The configuration that Rucio's modules need to be imported; its database is never opened.
 const RUCIO: &str =
     "[common]\n[database]\ndefault = sqlite:///:memory:\n[policy]\npermission = generic\nschema = generic\n";
 

@@ -156,7 +156,7 @@ impl Operated {
         ended
     }
 
-    /// What server and daemons said last.
+    /// The last output of server and daemons.
     fn said(&self) -> String {
         let last = |text: &str| {
             let lines: Vec<&str> = text.lines().collect();
@@ -317,7 +317,7 @@ fn another_grids_catalogue_and_transfer_service_are_driven_by_password_and_certi
     assert!(by_jobs.iter().all(|row| row["mode"] == "streamed"), "{by_jobs:?}");
     assert_eq!(report["chain"]["deletions"]["done"], by_rules.len());
     assert_eq!(stored(&grid), Vec::<PathBuf>::new());
-    // Nobody has left rules there.
+    // No rules are left there.
     let left = run(&mut weir(
         folder.path(),
         &[

@@ -90,7 +90,7 @@ fn rules_bring_files_and_the_catalogue_deletes_them() -> Result<()> {
     for room in ["evaluation_s", "submission_s", "queue_s", "copy_s", "completion_s"] {
         assert!(chain["rooms"][room]["p95"].is_number(), "{room}: {chain}");
     }
-    // What the catalogue says is there, the storages hold.
+    // The storages hold the replicas that the catalogue names.
     let checks = report["crosschecks"].as_array().unwrap();
     let there = checks
         .iter()
@@ -231,7 +231,7 @@ fn a_rule_that_does_not_come_says_why() -> Result<()> {
         .count();
     assert!(told > 0, "{rules:?}");
     let report = report(folder.path());
-    // What attempts moved that the catalogue repeated is no disagreement of counters.
+    // Bytes of attempts that the catalogue repeated are no disagreement of counters.
     let checks = report["crosschecks"].as_array().unwrap();
     assert!(checks.iter().all(|check| check["pass"] != false), "{checks:?}");
     assert!(

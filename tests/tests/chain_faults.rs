@@ -198,7 +198,7 @@ impl Scene {
         running.wait()?;
         let run = self.run_folder().context("there is no run")?;
         let log = fs::read_to_string(run.join("run.log"))?;
-        // What a fault held up makes the rate unsteady, which the verdict says.
+        // The files that a fault held up make the rate unsteady, and the verdict says so.
         let code = ended.with_context(|| log.clone())?.code();
         ensure!(matches!(code, Some(0 | 1)), "{code:?}: {log}\n{}", self.catalog.said());
         let report: Value = serde_json::from_slice(&fs::read(run.join("report.json"))?)?;

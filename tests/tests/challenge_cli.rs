@@ -200,7 +200,7 @@ fn a_challenge_passes_and_its_figures_agree_everywhere() -> Result<()> {
             run(Command::new("node").arg(&browser).arg(folder))?.expect_ok()?;
         }
     }
-    // What was run can be run again, to the letter.
+    // The recorded command can be run again, to the letter.
     let resolved = folder.join("challenge.toml");
     weir(&["challenge".as_ref(), "check".as_ref(), resolved.as_os_str()])?.expect_ok()?;
     Ok(())

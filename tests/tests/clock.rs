@@ -45,7 +45,7 @@ fn start(clock: &SteppingClock) -> Services {
 
 #[test]
 fn steps_of_the_wall_clock_fail_nothing_and_expire_nothing() {
-    // What runs would time out, the queue would expire, retries would wait for the time the clock was set back by.
+    // Running copies would time out, the queue would expire, retries would wait for the time the clock was set back by.
     if !peers() {
         return;
     }

@@ -146,7 +146,7 @@ impl Round {
 
 #[test]
 fn a_full_disk_costs_nothing_but_time() {
-    // What was acknowledged would be lost, or clients told that all is well, while nothing can be written.
+    // An acknowledged job would be lost, or clients told that all is well, while nothing can be written.
     if !peers() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What goes wrong on a grid, one thing each, in the middle of a job: the transfer fails with a reason that can be acted on,
+//! Faults of a grid, one each, in the middle of a job: the transfer fails with a reason that can be acted on,
 //! and its neighbours finish.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -119,7 +119,7 @@ impl Lab {
         }
     }
 
-    /// What goes wrong in every mode.
+    /// Faults of every mode.
     fn everywhere(&self) -> Vec<Case> {
         let url = |name| self.services.storage(name).url.as_str();
         let fails = |classes, party, word| Fails { classes, party, word };
@@ -181,7 +181,7 @@ impl Lab {
         ]
     }
 
-    /// What goes wrong only while bytes come from the source.
+    /// Faults that exist only while bytes come from the source.
     fn on_the_way(&self) -> Vec<Case> {
         let fails = |classes, word| Fails {
             classes,
@@ -240,7 +240,7 @@ impl Lab {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// What is not as it should be.
+    /// Deviations from the expected outcome.
     fn wrong(&self, case: &Case, file: &Value) -> Vec<&'static str> {
         let weir = &file["weir"];
         let destination = file["dest_surl"].as_str().unwrap();

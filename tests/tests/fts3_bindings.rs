@@ -50,7 +50,7 @@ fn the_bindings_return_what_they_do_with_fts3() {
 
 #[test]
 fn the_command_line_client_submits_hops_and_sources() {
-    // What an operator types: `--multi-hop` with a file of hops, and a file with several sources.
+    // The commands of an operator: `--multi-hop` with a file of hops, and a file with several sources.
     if !peers() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Reports of simulated runs stay the same, byte for byte: whoever keeps reports compares them, and a refactoring must not change a figure.
+//! Reports of simulated runs stay the same, byte for byte: people compare reports that they keep, and a refactoring must not change a figure.
 //!
 //! `WEIR_GOLDEN=write` writes them anew, where a change is meant.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]

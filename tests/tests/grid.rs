@@ -168,7 +168,7 @@ fn one_directory_has_one_grid_and_a_killed_one_leaves_it_free() {
 
 #[test]
 fn secrets_stay_in_private_files() {
-    // Whoever else is on the machine could act in the grid's name.
+    // Any other user of the machine could act in the grid's name.
     let grid = RunningGrid::up(TWO_SITES).unwrap();
     assert_eq!(mode(&grid.dir()), 0o700);
     let secret_file = grid.description["client"]["secret_file"].as_str().unwrap().to_string();
@@ -203,7 +203,7 @@ fn secrets_stay_in_private_files() {
     assert!(!grid.log().contains(&token) && !grid.log().contains(&secret));
     let processes = run(Command::new("ps").args(["-eww", "-o", "args"])).unwrap();
     assert!(!processes.stdout.contains(&token) && !processes.stdout.contains(&secret));
-    // What a process was given to start with is as public as its arguments.
+    // The environment that a process was started with is as public as its arguments.
     let environment = fs::read(format!("/proc/{}/environ", grid.pid())).unwrap();
     assert!(!String::from_utf8_lossy(&environment).contains(&secret));
 

@@ -47,7 +47,7 @@ fn is_served(crowd: &Crowd, what: &str, ask: impl Fn() -> Answer, due: u16) {
 
 #[test]
 fn requests_that_never_end_keep_nobody_from_the_issuer() {
-    // Nobody would get a token, and with it every transfer of the grid stops. It takes no credential.
+    // No client would get a token, and with it every transfer of the grid stops. It takes no credential.
     let mut services = Services::start(&[], "").unwrap();
     services.reconfigure_issuer(&limits()).unwrap();
     let head = "POST /token HTTP/1.1\r\nHost: issuer\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\n";

@@ -243,7 +243,7 @@ fn a_killed_storage_forgets_uploads_that_did_not_end() {
         services.put(&content, &url).unwrap();
         assert!(fs::read(root.join(format!("put/{number}"))).unwrap() == content);
     }
-    // What the sweep took away is not counted as used either.
+    // Files that the sweep removed are not counted as used either.
     let metrics = format!("{}/.well-known/weir/metrics", services.storage("BETA").url);
     let page = services.ask(&[&metrics]).unwrap().body;
     let used = format!(

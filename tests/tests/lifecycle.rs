@@ -1,4 +1,4 @@
-//! What a service manager and an operator meet of every service: how far it is, and what it takes without a restart.
+//! Every service tells a service manager and an operator how far it is, and takes changes without a restart.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{

@@ -1,4 +1,4 @@
-//! What the storage takes of the host's memory, by the kernel's books.
+//! The memory that the storage takes of the host, as the kernel counts it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{fs, process::Stdio};

@@ -18,7 +18,7 @@ fn report_of(name: &str, arguments: &[&str]) -> Result<Value> {
         command.args(["challenge", "run"]).arg(&file).args(arguments);
         run(command.args(["--out", "runs"]).current_dir(folder.path()))
     })?;
-    // A busy machine may miss a rate; what is asked here is that everything comes.
+    // A busy machine may miss a rate; the test only asks that everything arrives.
     anyhow::ensure!(matches!(outcome.code, Some(0 | 1)), "{}", outcome.stderr);
     let newest = fs::read_dir(folder.path().join("runs"))?
         .map(|entry| entry.unwrap().path())
@@ -26,7 +26,7 @@ fn report_of(name: &str, arguments: &[&str]) -> Result<Value> {
     Ok(serde_json::from_slice(&fs::read(newest.unwrap().join("report.json"))?)?)
 }
 
-/// Everything went through rules, came, and was deleted; what is assumed is said.
+/// Everything went through rules, came, and was deleted; assumptions are reported.
 fn is_whole(report: &Value) {
     let chain = &report["chain"];
     assert_eq!(

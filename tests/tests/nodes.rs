@@ -54,7 +54,7 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
     told_of_all(&load.services);
     the_node_that_copied_is_named(&load, &door);
 
-    // What only the scheduler can answer is answered at the door, too.
+    // A question that only the scheduler can answer is answered at the door, too.
     let services = &load.services;
     let job = waiting_job(services, silent(), "waiting", 4);
     let id = submit_to(services, &door, "waiting", &job);
@@ -195,7 +195,7 @@ fn what_a_stopped_executor_had_is_taken_over_within_15_s() {
     wait_for(LIMIT, both).expect("it takes part again");
 }
 
-/// Whom a fault hits.
+/// The target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Scheduler,
@@ -204,7 +204,7 @@ enum Victim {
     Database,
 }
 
-/// What happens to it.
+/// The fault.
 #[derive(Debug, Clone, Copy)]
 enum How {
     /// `kill -9`, and started again after a while.
@@ -252,7 +252,7 @@ struct Round {
     tape: Option<Tape>,
     postgres: Postgres,
     faults: Vec<Fault>,
-    /// What a fault has hit, and when it ends. A node by its number, the database without.
+    /// The target of a fault, and its end. A node by its number, the database without.
     hit: Option<(Option<usize>, How, Instant)>,
     turn: usize,
 }
@@ -320,7 +320,7 @@ impl Round {
             let all_ended = self.load.poll(&door) == Some(true);
             if self.hit.is_none() && self.load.in_doubt() {
                 self.load.collect_sent();
-                // What a process that is gone had set going ends within moments.
+                // The work of a process that is gone ends within moments.
                 std::thread::sleep(Duration::from_secs(1));
                 self.load.resolve_unknown(&door);
             }

@@ -18,7 +18,7 @@ use weir_tests::{
     node_settings, peers, running, silent, silent_at, start_nodes, submit_to, wait_for, waiting_job,
 };
 
-/// By its own clock a node has let go after 8 s; who takes over waits 2 s more.
+/// By its own clock a node has let go after 8 s; a new scheduler waits 2 s more.
 const LET_GO: Duration = Duration::from_secs(10);
 
 #[test]
@@ -41,7 +41,7 @@ fn a_scheduler_that_is_cut_off_lets_go_before_another_begins() {
         &waiting_job(&services, source, "waiting", 8),
     );
     running(&services, &first, &id, 8, 1);
-    // One that does not know of the other yet counts on the time of one that is alone.
+    // A node that does not know of the other yet uses the time of a node that is alone.
     let short = "SELECT max(until) < clock_timestamp() + interval '20 s' FROM nodes";
     wait_for(LIMIT, || Ok((postgres.ask(short)? == "t").then_some(()))).unwrap();
     // Half of them.
@@ -122,7 +122,7 @@ fn a_node_alone_copies_on_without_its_database_and_who_comes_waits() {
 
 #[test]
 fn a_slow_database_loses_nothing() {
-    // What takes longer than usual is taken for lost, and done twice.
+    // An operation that takes longer than usual is taken for lost, and done twice.
     if !peers() {
         return;
     }
@@ -150,7 +150,7 @@ fn a_slow_database_loses_nothing() {
     assert_eq!(load.n_again(), 0, "{}", load.scene());
 }
 
-/// What each word to and from a slow database takes longer.
+/// The delay of each message to and from a slow database.
 fn slow() -> Duration {
     let soak = std::env::var_os("WEIR_SOAK").is_some();
     Duration::from_millis(if soak { 200 } else { 60 })
@@ -298,7 +298,7 @@ fn database_gone(gone: Gone, lasts: Duration) {
 
 fn set_read_only(postgres: &Postgres, on: bool) {
     let word = if on { "on" } else { "off" };
-    // Who set it is not bound by it.
+    // The user who set it is not bound by it.
     let set =
         format!("SET default_transaction_read_only = off; ALTER SYSTEM SET default_transaction_read_only = {word}");
     for statement in set.split("; ").chain(["SELECT pg_reload_conf()"]).skip(1) {

@@ -1,4 +1,4 @@
-//! What is found at storage before a challenge begins: each fault with its cause and its remedy, and nothing is left there.
+//! The findings at storage before a challenge begins: each fault with its cause and its remedy, and nothing is left there.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{fmt::Write as _, fs, net::TcpListener, path::Path, process::Command, time::Duration};

@@ -1,4 +1,4 @@
-//! `weir probe`: it says of an endpoint that nobody told it about what that is, what works there and how fast.
+//! `weir probe` says of an unknown endpoint what it is, what works there and how fast.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{fs, net::Ipv4Addr, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
@@ -17,7 +17,7 @@ impl Lab {
     fn probe(&self, url: &str, more: &[&str]) -> Result<Run> {
         let mut command = Command::new(weir_binary());
         command.args(["probe", url, "--size", "4 MB"]).args(more);
-        // Nobody's token from elsewhere.
+        // A token of an unknown issuer.
         for name in ["BEARER_TOKEN", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR", "WEIR_LOG"] {
             command.env_remove(name);
         }

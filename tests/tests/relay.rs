@@ -1,4 +1,4 @@
-//! The relay itself: what a test says of long ways is only as true as it is.
+//! The relay itself: a test of long ways is only as true as the relay.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{

@@ -38,7 +38,7 @@ impl Lab {
         let alpha = StorageSettings::new("alpha")
             .area("dune", RULES)
             .tpc("[x509]\nauthorities = \"authority/certificates\"\n");
-        // What it sends is slow, for the pull.
+        // Its uploads are slow, for the pull.
         let beta = StorageSettings::new("beta").tpc("[sockets]\npacing = \"4 MB\"\n");
         let services = Services::start(&[alpha, beta], "")?;
         let authority = CertificateAuthority::load(&services.file("authority"))?;
@@ -107,7 +107,7 @@ impl Lab {
     }
 }
 
-/// How a slow curl ended: what it printed.
+/// The output of a slow curl.
 fn said(curl: Child) -> String {
     let output = curl.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

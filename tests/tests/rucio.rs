@@ -137,7 +137,7 @@ fn compare_exchanges(rucio: &RucioHome, port: u16) {
     assert!(exchanges.len() > 100, "{}", exchanges.len());
 }
 
-/// What `lab.py` needs to know of the grid, with a token for its settings.
+/// The description of the grid for `lab.py`, with a token for its settings.
 fn lab(grid: &RunningGrid, rucio: &RucioHome) -> PathBuf {
     let told = &grid.description;
     let text = |pointer: &str| told.pointer(pointer).unwrap().as_str().unwrap();

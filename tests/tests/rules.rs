@@ -185,7 +185,7 @@ fn in_the_shell(grid: &RunningGrid, program: &Path, arguments: &[&str]) -> Run {
     run(&mut command).unwrap()
 }
 
-// A newcomer's `rucio upload` ended with "X509_USER_PROXY is not set"; what mends that must not take gfal and davix their logins.
+// A newcomer's `rucio upload` ended with "X509_USER_PROXY is not set"; the remedy must not take gfal and davix their logins.
 #[test]
 fn one_shell_serves_rucio_gfal_and_davix() {
     if !peers() {

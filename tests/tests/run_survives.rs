@@ -1,4 +1,4 @@
-//! A challenge whose process is killed, or whose disk is full: what it measured is there all the same.
+//! A challenge whose process is killed, or whose disk is full: its measurements are there all the same.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{
@@ -291,7 +291,7 @@ fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<(
             .unwrap()
             .ends_with("/notes.txt")
     );
-    // A part of a file is deleted only if that is asked for; until then, what is needed for it stays.
+    // A part of a file is deleted only if that is asked for; until then, the files that this needs stay.
     let partial = |cleaned: &Value| {
         let files = cleaned["data"]["files"].as_array().unwrap().iter();
         files.filter(|file| file["found"] == "partial").count()

@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 #[test]
 fn a_run_tells_no_secret_to_anybody() {
-    // Whoever reads a log, a report, a data area or the list of processes could read and delete everybody's files.
+    // A reader of a log, a report, a data area or the list of processes could read and delete everybody's files.
     let scratch = tempfile::tempdir().unwrap();
     let weir = |arguments: &[&str]| {
         let mut command = Command::new(weir_binary());
@@ -68,7 +68,7 @@ fn a_run_tells_no_secret_to_anybody() {
     let folder = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
     secrets.learn(&folder.join("scratch"));
 
-    // What is looked for is known: each kind of secret was met.
+    // Each kind of secret was met, so that the search has something to find.
     let names: Vec<String> = secrets.0.keys().map(|file| file.display().to_string()).collect();
     for kind in ["client.secret", "signing-keys.json", "seal.key", "ca.key", "token"] {
         assert!(
@@ -153,7 +153,7 @@ const SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ offline_a
 const NEEDLE: &str = "needle-that-the-look-must-find";
 const OPAQUE: &str = "an-opaque-token-that-no-storage-takes";
 
-/// What the database holds, as whoever gets hold of it would read it.
+/// The content of the database, as a thief of it would read it.
 type Stolen<'a> = &'a dyn Fn(&Services) -> Vec<u8>;
 
 /// A job whose tokens expire while it waits completes, others fail, and no secret is revealed.

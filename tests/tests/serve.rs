@@ -192,7 +192,7 @@ fn a_transfer_service_serves_alone_and_remembers() {
     let id = job["job_id"].as_str().unwrap().to_owned();
     check_end(service, "transfer");
 
-    // What was acknowledged is still known after a restart, and comes to its end.
+    // An acknowledged job is still known after a restart, and comes to its end.
     let service = Service::start(&grid, "transfer", config);
     let poll = || {
         let answer = grid

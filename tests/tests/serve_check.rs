@@ -1,4 +1,4 @@
-//! `weir serve SERVICE --check`: what would be wrong is said before a service starts, all at once, and nothing is made.
+//! `weir serve SERVICE --check`: all faults are reported before a service starts, and nothing is created.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, time::Duration};

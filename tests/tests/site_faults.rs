@@ -27,14 +27,14 @@ struct Lab {
     folder: tempfile::TempDir,
 }
 
-/// What a run left.
+/// The files that a run left.
 struct Outcome {
     folder: PathBuf,
     report: Value,
     rows: Vec<Row>,
 }
 
-/// What a row of `transfers.csv` says.
+/// A row of `transfers.csv`.
 #[derive(Debug)]
 struct Row {
     link: String,
@@ -143,7 +143,7 @@ impl Outcome {
         found.unwrap()
     }
 
-    /// Those that failed on the storage's links: of these classes, and the storage's fault.
+    /// Failed transfers on the storage's links: of these classes, and the storage's fault.
     fn failed_there(&self, classes: &[&str]) -> usize {
         let failed: Vec<&Row> = self.rows.iter().filter(|row| row.state == "failed").collect();
         for row in &failed {
@@ -154,7 +154,7 @@ impl Outcome {
             };
             assert_ne!(row.link, "HERE->THERE", "{row:?}");
             assert!(classes.contains(&row.class.as_str()), "{row:?}");
-            // What was copied, or waited its turn, when time was over was not refused by anybody.
+            // A transfer that was copied, or waited its turn, when time was over was not refused.
             if row.class != "unfinished" || row.message.contains("paused by") {
                 assert_eq!(row.party, party, "{row:?}");
             }
@@ -171,12 +171,12 @@ fn it_dies() -> Result<()> {
     outcome.others_are_unharmed();
     let failed = outcome.failed_there(&["network", "unfinished"]);
     assert!(failed > 10, "{failed}");
-    // The service stops to try once it has seen enough; what waits then names the fault that it waits for.
+    // The service stops to try once it has seen enough; a waiting transfer then names its fault.
     let waited = outcome.rows.iter().filter(|row| row.class == "unfinished");
     for row in waited {
         assert!(row.message.contains("paused by network until"), "{row:?}");
     }
-    // What it holds is deleted once it is back.
+    // Its files are deleted once it is back.
     lab.services.storage_mut("FAR").start()?;
     assert_ne!(visible_files(&lab.services.root("FAR")), Vec::<PathBuf>::new());
     let clean = run(Command::new(weir_binary())

@@ -19,7 +19,7 @@ const FILES: usize = 20_000;
 /// The clients that read nothing.
 const READERS: usize = 150;
 
-/// What the catalogue may keep for each of them, in bytes.
+/// The memory that the catalogue may keep for each of them, in bytes.
 const EACH: u64 = 256 * 1024;
 
 /// A catalogue with a dataset of that many files.

@@ -96,7 +96,7 @@ fn a_stop_cuts_no_answer_off_and_fails_no_transfer() {
             wait_for(LIMIT, || Ok((!drafts(&root).is_empty()).then_some(()))).unwrap();
             let begun = std::time::Instant::now();
             services.transfer.stop(LIMIT).unwrap();
-            // Open requests have five seconds; what follows is the store's.
+            // Open requests have five seconds; the rest is the store's.
             assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
             services.transfer.start().unwrap();
         }

@@ -1,6 +1,6 @@
 //! Errors, and `kill -9`, at the system calls by which a storage changes its disk, one after the other.
 //!
-//! What was acknowledged is there with its bytes and its checksums; what was not is old, absent or whole; nothing else stays. One error
+//! An acknowledged file is there with its bytes and its checksums; any other is old, absent or whole; nothing else stays. One error
 //! of each call; all that it may give with `WEIR_SOAK` set.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -295,7 +295,7 @@ fn errors_of_the_system_leave_nothing_in_part() {
 
 #[test]
 fn a_kill_at_any_call_leaves_nothing_in_part() {
-    // What was answered would be lost, or what was not would be visible in part.
+    // An acknowledged file would be lost, or another one would be visible in part.
     if !peers() {
         return;
     }

@@ -226,7 +226,7 @@ fn gfal_gets_tokens() -> Result<()> {
         let elsewhere = with_token("gfal-copy", &[&here, &lab.davs("alpha", "/dune/a/other")])?;
         assert!(!elsewhere.ok(), "{elsewhere:?}");
     }
-    // What gfal2 does by itself before it copies, if it is not told otherwise.
+    // gfal2 does this by default before it copies.
     let mut command = lab.command("gfal-copy", "bob.proxy");
     command.args([
         "-D",

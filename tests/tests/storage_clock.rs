@@ -1,4 +1,4 @@
-//! The wall clock of a storage steps by hours and days while it works: what is under way goes on, what stalls is still noticed, and
+//! The wall clock of a storage steps by hours and days while it works: transfers under way go on, stalls are still noticed, and
 //! tokens are judged by the clock as it is.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

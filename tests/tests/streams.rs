@@ -1,4 +1,4 @@
-//! Copies over long ways: what several streams are for.
+//! Copies over long ways: the use of several streams.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{
@@ -116,7 +116,7 @@ fn counted(services: &Services, storage: &str, direction: &str, outcome: &str) -
 
 #[test]
 fn of_a_stream_that_is_resumed_each_storage_counts_what_it_saw() {
-    // Cross-checks of a run compare these counters: what the sender counts as failed is all that may be missing there.
+    // Cross-checks of a run compare these counters: they may differ only by the bytes that the sender counts as failed.
     const SIZE: u64 = 48_000_000;
     const BREAKS_AT: usize = 30_000_000;
     let services = Services::start(&[StorageSettings::new("ALPHA"), StorageSettings::new("BETA")], "").unwrap();

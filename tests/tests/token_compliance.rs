@@ -63,7 +63,7 @@ impl Lab {
 
     fn ask(&self, token: &str, (method, path, headers): Ask<'_>) -> Result<Answer> {
         let mut curl = self.0.bare_curl();
-        // What is asked for is what is sent: curl would resolve `..` by itself.
+        // The path is sent as written: curl would resolve `..` by itself.
         curl.args([
             "--path-as-is",
             "-L",

@@ -11,7 +11,7 @@ const OF_DESTINATION: &str = "X-Amz-Signature=needle-bbbb";
 
 #[test]
 fn what_urls_carry_is_in_no_dump_and_no_log() {
-    // Whoever reads a backup could read and write the files of everybody.
+    // A reader of a backup could read and write the files of everybody.
     if !peers() {
         return;
     }
@@ -26,7 +26,7 @@ fn what_urls_carry_is_in_no_dump_and_no_log() {
     let (source, target) = (&services.storage("ALPHA").url, &services.storage("BETA").url);
     services.put(b"proof of reading", &format!("{source}/proof")).unwrap();
 
-    // One that is done, one that fails, and one that goes on and on.
+    // A job that is done, one that fails, and one that goes on and on.
     let file = |from: &str, to: &str| {
         json!({
             "sources": [format!("{source}/{from}?{OF_SOURCE}")],
@@ -56,7 +56,7 @@ fn what_urls_carry_is_in_no_dump_and_no_log() {
         assert!(!answer["files"][0]["reason"].to_string().contains("needle"), "{shown}");
     }
 
-    // Proof that the right bytes are read: what was planted beside the needles is found.
+    // Proof that the right bytes are read: the texts beside the needles are found.
     let dump = postgres.dump().unwrap();
     for proof in [
         "proof-1?***",

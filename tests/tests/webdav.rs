@@ -6,15 +6,15 @@ use std::{collections::BTreeMap, fs, net::Ipv4Addr, process::Command, time::Dura
 use anyhow::{Context, Result};
 use weir_tests::{Daemon, RunningGrid, free_port, peers, run, wait_for, weir_binary, with_header};
 
-/// What litmus warns of everywhere.
+/// The warnings of litmus about every server.
 const WARNED_OF: [(&str, &str); 2] = [
     // There are no locks: class 1 is what is claimed.
     ("basic: options", "WARNING"),
-    // What follows a # never reaches the server's code: the HTTP library takes it off.
+    // The part after a # never reaches the server's code: the HTTP library takes it off.
     ("basic: delete_fragment", "WARNING"),
 ];
 
-/// What litmus asks for beyond what an area offers that is not `dav = "full"`, and why it is not offered.
+/// Checks of litmus that an area without `dav = "full"` does not pass, each with the reason.
 const REFUSED: [(&str, &str); 16] = [
     // Directories are not copied: a tree of petabytes is no matter of one request.
     ("copymove: copy_coll", "FAIL"),
@@ -90,7 +90,7 @@ impl Lab {
     }
 }
 
-/// What is told apart by one name in a report of litmus: `basic: put_get` and how it ended.
+/// The name of a test in a report of litmus, `basic: put_get`, and how it ended.
 fn outcomes(text: &str) -> BTreeMap<String, String> {
     let mut suite = "";
     let mut found = BTreeMap::new();

@@ -229,7 +229,7 @@ fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {
     Ok(())
 }
 
-/// A call of `/dm`: what is said, whether it went well or not.
+/// A call of `/dm`: its output, whether it went well or not.
 fn dm(lab: &Lab, call: &str, body: Option<&Value>) -> Result<Value> {
     let url = format!("{}/dm/{call}", lab.grid.transfer_url());
     let text = body.map(Value::to_string);
@@ -241,7 +241,7 @@ fn dm(lab: &Lab, call: &str, body: Option<&Value>) -> Result<Value> {
     serde_json::from_str(&said).with_context(|| format!("{call}: {said}"))
 }
 
-/// FTS3 does it with gfal2: who changes from one to the other would find other names, sizes or kinds, or lose files.
+/// FTS3 does it with gfal2: a user who changes from one to the other would find other names, sizes or kinds, or lose files.
 #[test]
 fn namespaces_are_seen_as_gfal_sees_them() -> Result<()> {
     if !peers() {

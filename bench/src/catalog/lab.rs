@@ -145,7 +145,7 @@ impl Contender {
         let database = self.postgres.iter().flat_map(Postgres::processes);
         let database = database.map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
         let all = descendants(self.server.pid()).into_iter().chain(database);
-        // One that ended meanwhile is not counted.
+        // A process that ended meanwhile is not counted.
         all.filter_map(|pid| cpu(pid).ok()).sum()
     }
 }

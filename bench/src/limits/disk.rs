@@ -1,4 +1,4 @@
-//! What the disk does.
+//! Limits of the disk.
 
 use std::{
     fs::{self, File, OpenOptions},

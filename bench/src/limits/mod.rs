@@ -1,4 +1,4 @@
-//! What the machine itself can do, measured in the same run: the ceilings under which all contenders stand.
+//! Limits of the machine itself, measured in the same run: the ceilings under which all contenders stand.
 
 mod disk;
 mod files;
@@ -19,7 +19,7 @@ use tls::Pair;
 
 const WINDOW: Duration = Duration::from_millis(700);
 
-/// One ceiling: what nothing here can be faster than.
+/// One ceiling: nothing here can be faster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) name: &'static str,

@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 
 use super::{Door, Tally};
 
-/// What an upload is cut into.
+/// The size of the pieces of an upload.
 const PIECE: usize = 1 << 20;
 
 pub(super) async fn get(door: &Door, tally: &Tally, urls: &[String], size: u64) {

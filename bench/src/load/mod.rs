@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use client::Door;
 
-/// What is to be done.
+/// The work to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// The authority of all servers.
@@ -74,7 +74,7 @@ pub(crate) enum Work {
     Storm { base: String, clients: usize, seconds: f64 },
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) seconds: f64,
@@ -172,7 +172,7 @@ impl Job {
     }
 }
 
-/// What was done so far, by all clients.
+/// The work of all clients so far.
 #[derive(Clone)]
 struct Tally {
     start: Instant,

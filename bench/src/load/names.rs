@@ -8,7 +8,7 @@ use weir_http::body;
 
 use super::{Door, Tally, small};
 
-/// What begins each entry of a listing but the prefix, which every server chooses for itself.
+/// The beginning of each entry of a listing but the prefix, which every server chooses for itself.
 const ENTRY: &[u8] = b":href>";
 
 pub(super) async fn delete(door: &Door, tally: &Tally, base: &str, files: usize, clients: usize) {
@@ -19,7 +19,7 @@ pub(super) async fn delete(door: &Door, tally: &Tally, base: &str, files: usize,
     small::each(clients, files, make, tally).await;
 }
 
-/// Its latency is that of the first byte; the row's rate tells how long the whole took. On a connection that is there: what a process
+/// Its latency is that of the first byte; the row's rate tells how long the whole took. On an open connection: the time that a process
 /// does before its first handshake, 45 ms of it, is no server's.
 pub(super) async fn list(door: &Door, tally: &Tally, url: &str, entries: usize) {
     let asked = door.ask("OPTIONS", url).await;

@@ -1,4 +1,4 @@
-//! The rows: what is done, by whom, and how a round is timed.
+//! The rows: the work, the contenders, and the timing of a round.
 
 mod bulk;
 mod copies;
@@ -21,7 +21,7 @@ use crate::{
 /// One line of the table: the same work for several sides, in turn.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// What is to be reached, in words.
+    /// The aim, in words.
     pub(crate) mark: &'static str,
     unit: Unit,
     limit: Option<Limit>,
@@ -30,7 +30,7 @@ pub(crate) struct Row {
     sides: Vec<Side>,
 }
 
-/// Who does it, and how.
+/// The contender, and its way of doing it.
 struct Side {
     name: &'static str,
     who: Contender,

@@ -32,7 +32,7 @@ const ALLOCATED: usize = 200;
 /// How long the space of deleted files may take to come back: 20 GB at a quarter of 4 GB/s, three times.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What others may have taken meanwhile: two of the files.
+/// Files that others may have taken meanwhile: two of them.
 const ELSEWHERE: u64 = 2 * SIZE;
 
 pub(super) fn rows(lab: &Lab) -> Vec<Row> {
@@ -115,7 +115,7 @@ fn make(directory: &PathBuf, files: usize, allocated: bool) -> Result<()> {
         }
         chown(&path, Some(owner.0), Some(owner.1))?;
     }
-    // What is deleted is on the disk: names that never got there cost nothing to remove.
+    // Deleted files are on the disk before: names that never got there cost nothing to remove.
     rustix::fs::syncfs(fs::File::open(directory)?.as_fd())?;
     Ok(())
 }
@@ -139,7 +139,7 @@ fn free(directory: &Path) -> Result<u64> {
     Ok(system.f_bavail * system.f_frsize)
 }
 
-/// Waits for the space of what was deleted: who comes next needs as much.
+/// Waits for the space of deleted files: the next contender needs as much.
 fn given_back(directory: &Path, before: u64) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     while free(directory)? + ELSEWHERE < before {

@@ -175,7 +175,7 @@ impl ServiceLab {
         self.names.load(Ordering::Relaxed)
     }
 
-    /// What a stub has seen.
+    /// The requests that a stub has seen.
     pub(crate) async fn seen(&self, caller: &Caller, stub: usize) -> Result<Value> {
         let request = Request::get(format!("{}/stats", self.stubs[stub])).body(body::empty())?;
         let (status, text) = caller.exchange(request).await?;
@@ -186,7 +186,7 @@ impl ServiceLab {
     /// Seconds of processor that the database has used; none without one.
     pub(crate) fn database_cpu(&self) -> f64 {
         let processes = self.database.iter().flat_map(Postgres::processes);
-        // One that ended meanwhile is not counted.
+        // A process that ended meanwhile is not counted.
         processes
             .filter_map(|pid| cpu(pid.as_raw_nonzero().get().unsigned_abs()).ok())
             .sum()

@@ -1,4 +1,4 @@
-//! A storage that moves nothing: what a transfer service is measured against, in a process of its own.
+//! A storage that moves nothing, in a process of its own: transfer services are measured against it.
 //!
 //! `/src/...` is a file of one megabyte, always. `/dst/t30000/...` is not there until a COPY to it has ended, which takes 30,000 ms
 //! and tells a performance marker each five seconds. Everything comes from tape (see
@@ -88,7 +88,7 @@ fn look<T>(shared: &Shared, at: impl FnOnce(&mut Seen) -> T) -> T {
     at(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A door that reads a submission and answers: what the same clients would reach if nothing were done for them.
+/// A door that reads a submission and answers: the rate of the same clients if nothing were done for them.
 async fn taken(request: Request<Incoming>) -> Response<Body> {
     match body::read_limited(request.into_body(), 64 << 20, Duration::from_secs(60)).await {
         Ok(_) => Response::new(body::full(r#"{"job_id":"00000000-0000-0000-0000-000000000000"}"#)),

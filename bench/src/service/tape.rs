@@ -40,7 +40,7 @@ impl Tape {
         at(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub(super) fn stats(&self) -> Value {
         self.look(|seen| {
             json!({ "requests": seen.requests.len(), "wanted": seen.wanted, "polls": seen.polls,

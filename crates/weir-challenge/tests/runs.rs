@@ -349,7 +349,7 @@ fn nothing_a_run_writes_holds_a_secret() {
 
 #[test]
 fn kept_data_areas_hold_what_was_delivered() {
-    // Wrong: who wants to look at the files of a run finds empty folders; or they stay without being asked for.
+    // Wrong: a user who wants to look at the files of a run finds empty folders; or they stay without being asked for.
     let run = run_watched(&rates("2 s"), None, true, Arc::new(Silent), Stop::default());
     let area = run.outcome.folder.join("scratch/storage/BETA/weir");
     let kept = files(&area);

@@ -12,7 +12,7 @@ use weir_http::{
     Body, Client, ClientConfig, Direct, RunningServer, SentFile, ServerLimits, TrustRoots, WINDOW, bind, body, serve,
 };
 
-/// What an answer is made of.
+/// The parts of an answer.
 #[derive(Clone, Copy)]
 enum Piece {
     Bytes(usize),
@@ -139,7 +139,7 @@ async fn parts_of_files_and_bytes_come_in_their_order() {
     server.shutdown().await;
 }
 
-/// What one answer owes would be paid in another, where requests come before the answers have gone.
+/// The bytes of one answer would come in another, where requests come before the answers have gone.
 #[tokio::test]
 async fn pipelined_requests_of_a_slow_reader_are_answered_in_their_order() {
     let answers = answers();

@@ -1,4 +1,4 @@
-//! Who gets a seat at the door, with which certificate, and over which socket.
+//! Connections at the door: which get a seat, with which certificate, and over which socket.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 #[path = "door/seats.rs"]

@@ -23,7 +23,7 @@ use weir_http::{Body, Client, ClientConfig, ServerLimits, TrustRoots, bind, body
 
 const ATTACKERS: usize = 2000;
 
-/// What each of them sends of a head behind the first bytes, at once: more than that would be read ahead.
+/// The bytes that each of them sends of a head behind the first bytes, at once: more than that would be read ahead.
 const HEAD: usize = 60_000;
 
 /// The most that heads may take: 32 MiB of large ones, and twice 8 KiB of each connection, for the allocator's sake.
@@ -42,7 +42,7 @@ async fn measure(request: Request<Incoming>) -> Result<Response<Body>, Infallibl
     Ok(Response::new(body::full(length.to_string())))
 }
 
-/// What attackers share.
+/// The state that attackers share.
 struct Attack {
     address: SocketAddr,
     rest: Vec<u8>,
@@ -86,7 +86,7 @@ async fn until(count: &AtomicUsize) {
 async fn heads_that_never_end_have_one_bound_and_honest_ones_are_answered() {
     raise_open_files().unwrap();
     let limits = ServerLimits {
-        // On a busy machine all of this takes a while; what is measured must not end by itself meanwhile.
+        // On a busy machine all of this takes a while; the measured connection must not end by itself meanwhile.
         head_timeout: Duration::from_secs(300),
         ..ServerLimits::default()
     };
@@ -142,7 +142,7 @@ async fn heads_that_never_end_have_one_bound_and_honest_ones_are_answered() {
     assert!(occupancy.heads_cut > 0, "{occupancy:?}");
 }
 
-/// A limit below what is held free of charge would be none: what is left would wrap around.
+/// A limit below what is held free of charge would be none: the rest would wrap around.
 #[tokio::test]
 async fn a_small_limit_is_one() {
     let limits = ServerLimits {

@@ -147,7 +147,7 @@ async fn beyond_the_limit_requests_wait() {
     }
 }
 
-/// Whoever waits in vain must be told so, and that nothing was sent.
+/// A caller that waits in vain must be told so, and that nothing was sent.
 #[tokio::test]
 async fn waiting_for_a_connection_has_a_limit() {
     let server = Server::start(ServerLimits::default());
@@ -252,7 +252,7 @@ async fn a_connection_closed_under_a_question_is_replaced_and_under_an_order_is_
     }
 }
 
-/// What one user's certificate opened must not serve another user.
+/// A connection that one user's certificate opened must not serve another user.
 #[tokio::test]
 async fn identities_do_not_share_connections_but_the_limit() {
     let server = Server::start(ServerLimits::default());
@@ -272,7 +272,7 @@ async fn identities_do_not_share_connections_but_the_limit() {
     );
 }
 
-/// What may be cleaned up afterwards depends on whether an order can have arrived.
+/// A cleanup afterwards depends on whether an order can have arrived.
 #[tokio::test]
 async fn a_request_that_was_handed_over_is_told_from_one_that_was_not() {
     let server = Server::start(ServerLimits::default());

@@ -1,4 +1,4 @@
-//! One word, one figure: what is asked.
+//! One word, one figure: the asked rate.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::path::PathBuf;

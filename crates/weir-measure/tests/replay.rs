@@ -238,7 +238,7 @@ proptest! {
         prop_assert!(counted <= rows && counted + 1 >= rows, "{counted} of {rows}");
     }
 
-    /// What is no row at all stops the reading, and nothing else.
+    /// A line that is no row at all stops the reading, and nothing else.
     #[test]
     fn any_bytes_may_follow(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
         let plan = plan();

@@ -1,4 +1,4 @@
-//! Reading grid files: what is accepted, and how everything else is refused.
+//! Reading grid files: valid files are accepted, and everything else is refused.
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 use std::path::{Path, PathBuf};

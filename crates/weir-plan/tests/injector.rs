@@ -119,7 +119,7 @@ impl ReferenceLink {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 struct Run {
     injections: Vec<Injection>,
     ledger: Vec<LedgerRow>,

@@ -131,7 +131,7 @@ fn the_handbook_lists_every_key() {
         let known: Vec<String> = tables.iter().map(|table| table.markdown()).collect();
         let rows = known.iter().flat_map(|table| table.lines());
         let mut rows: Vec<&str> = rows.filter(|line| line.starts_with("| `")).collect();
-        // Which table stands on which page is the handbook's choice.
+        // The handbook chooses the page of a table.
         listed.sort_unstable();
         rows.sort_unstable();
         assert_eq!(listed, rows, "{pages:?} must hold these tables:\n{}", known.join("\n"));

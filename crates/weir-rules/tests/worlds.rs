@@ -39,7 +39,7 @@ struct Rule {
     lifetime: Lifetime,
 }
 
-/// What is durable.
+/// The durable state.
 #[derive(Debug, Clone, Default)]
 struct Database {
     rules: BTreeMap<RuleId, Rule>,
@@ -71,7 +71,7 @@ struct World {
     database: Database,
     /// The transfer service.
     jobs: BTreeMap<Attempt, Job>,
-    /// What lies at the storages.
+    /// The files at the storages.
     disks: BTreeSet<At>,
     /// Messages on their way.
     messages: Vec<(Attempt, Outcome)>,
@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// Carries cancellations out: what has not gone out is dropped, the rest is cancelled at the transfer service.
+    /// Carries cancellations out: a request that has not gone out is dropped, the rest is cancelled at the transfer service.
     fn cancel(&mut self) {
         let cancelled = self
             .database
@@ -360,7 +360,7 @@ impl World {
         }
     }
 
-    /// What holds at any moment.
+    /// The invariants of any moment.
     fn check(&self) {
         let database = &self.database;
         for (at, place) in &database.places {

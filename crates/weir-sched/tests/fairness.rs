@@ -1,4 +1,4 @@
-//! What clients of equal standing may expect of each other.
+//! Fairness between clients of equal standing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

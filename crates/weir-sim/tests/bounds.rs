@@ -128,7 +128,7 @@ fn plan(seed: u64) -> SimPlan {
     SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
-/// What files may bring beyond their rates: on each link one begins before the hold and ends within, or is injected whole
+/// The bytes of files beyond their rates: on each link one begins before the hold and ends within, or is injected whole
 /// when the first of its bytes is due.
 fn grain(plan: &SimPlan, scene: &Scene) -> f64 {
     let sizes = scene.asks.iter().map(|ask| ask.file_size.as_f64() * 8.0);
@@ -141,7 +141,7 @@ fn nobody_moves_much_more_than_the_estimate() {
     for seed in 0..300 {
         let plan = plan(seed);
         let scene = Scene::new(&plan);
-        // Who starves a link may move a little more: the estimate first gives each its least share, and looks no further than its interval.
+        // A policy that starves a link may move a little more: the estimate first gives each its least share, and looks no further than its interval.
         let most = 1.05 * optimum(&plan, &scene).unwrap().total.as_f64() + grain(&plan, &scene);
         for policy in Policy::ALL {
             let mut listeners = Listeners {

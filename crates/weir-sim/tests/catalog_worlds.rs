@@ -9,7 +9,7 @@ use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, Row, run};
 
-/// What is drawn of a world.
+/// The draws of a world.
 #[derive(Debug, Clone)]
 struct Drawn {
     catalog: &'static str,
@@ -157,7 +157,7 @@ delete_time = "{delete_ms} ms"
     SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
-/// What must be true of any run.
+/// The invariants of any run.
 fn is_sound(drawn: &Drawn) {
     let (mut rows, mut rules): (Vec<Row>, Vec<RuleRow>) = (Vec::new(), Vec::new());
     let mut listeners = Listeners {
@@ -192,7 +192,7 @@ fn is_sound(drawn: &Drawn) {
     if let Some(deletions) = outcome.deletions {
         assert!(deletions.done <= deletions.due, "{deletions:?}");
         let delivered = rows.iter().filter(|row| row.state == Settled::Finished).count() as u64;
-        // What came, and what came without being known to have.
+        // Files that came, and those that came without being known to have.
         assert!(
             deletions.due <= outcome.injected && (deletions.due >= delivered / 100 || delivered < 100),
             "{deletions:?}"

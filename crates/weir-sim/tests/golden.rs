@@ -1,4 +1,4 @@
-//! The same on every machine and in every build: what a report is made of has a fixed hash.
+//! The same on every machine and in every build: the parts of a report have a fixed hash.
 //!
 //! The hashes change whenever the scheduler, the world or the books decide anything otherwise. That is no fault: look at
 //! what the figures have become (`weir sim compare` of the shipped challenges), and put the hashes in place that the test

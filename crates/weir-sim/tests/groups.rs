@@ -1,4 +1,4 @@
-//! What several storage elements share: a capacity for the rates, limits for the policies, a bound for the optimum.
+//! Resources that several storage elements share: a capacity for the rates, limits for the policies, a bound for the optimum.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use weir_plan::{Challenge, Overrides};

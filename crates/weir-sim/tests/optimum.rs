@@ -54,7 +54,7 @@ fn close(one: f64, other: f64) -> bool {
     (one - other).abs() < 0.01 * other.max(0.1)
 }
 
-/// What nothing holds back would not be what is asked.
+/// A workload that nothing holds back would not reach its asked rate.
 #[test]
 fn without_limits_it_is_what_is_asked() {
     let (total, links) = gigabits("");

@@ -33,7 +33,7 @@ fn scaled(name: &str, scale: Option<f64>) -> SimPlan {
     .unwrap()
 }
 
-/// What a run leaves.
+/// The files that a run leaves.
 struct Ran {
     report: Report,
     transfers: String,
@@ -79,7 +79,7 @@ fn same_plan_same_rows() {
     assert_eq!(none.transfers.lines().count(), 1);
 }
 
-/// What happened would not happen in the simulated world: fast links behind slow ones, knees passed, a full link that
+/// The incidents would not happen in the simulated world: fast links behind slow ones, knees passed, a full link that
 /// collapses. The worlds were shaped until the imitation failed as was reported (`assumed` in each file names what was set), so that
 /// this guards against a relapse and proves nothing of FTS.
 #[test]
@@ -170,7 +170,7 @@ fn what_was_not_made_for_the_simulator_runs() {
     assert_eq!((chain.ok, chain.incomplete), (chain.rules, 0), "{chain:?}");
 }
 
-/// What 10, 40 and 100 parallel transfers of 5 GB brought in 2023, Gb/s (`data/juno_tables.csv`, table 5).
+/// The rates of 10, 40 and 100 parallel transfers of 5 GB in 2023, Gb/s (`data/juno_tables.csv`, table 5).
 const MEASURED: [(&str, &str, [f64; 3]); 6] = [
     ("IN2P3", "CNAF", [3.53, 9.04, 7.82]),
     ("CNAF", "IN2P3", [10.9, 15.8, 7.83]),
@@ -227,7 +227,7 @@ fn the_ramp_of_2023_is_interpolated() {
     }
 }
 
-/// What the world predicts for a hundred transfers if it knows of ten and forty alone: within a fifth on four links, and two to four times
+/// The world's prediction for a hundred transfers if it knows of ten and forty alone: within a fifth on four links, and two to four times
 /// too much on the two whose storage falls over beyond forty. `docs/simulator.md` has the figures.
 #[test]
 fn a_knee_is_not_predicted_from_below_it() {

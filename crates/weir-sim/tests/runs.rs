@@ -134,7 +134,7 @@ fn the_asked_curve_follows_the_workloads() {
             gigabits(minute)
         );
     }
-    // What is achieved follows by the time that transfers take. Files are injected every five seconds, so a single bin says nothing.
+    // The achieved rate follows after the time that transfers take. Files are injected every five seconds, so a single bin says nothing.
     let achieved = |minute: u32| {
         let bins = (0..60).map(|second| gigabits(f64::from(minute) + f64::from(second) / 60.0)[1]);
         bins.sum::<f64>() / 60.0

@@ -86,7 +86,7 @@ fn streamed_copies_go_through_the_service() {
     }
 }
 
-/// What never ends would hold up the whole matrix, or count as withdrawn instead of failed.
+/// A transfer that never ends would hold up the whole matrix, or count as withdrawn instead of failed.
 #[test]
 fn a_step_that_takes_too_long_fails() {
     let hanging = "[sim]\nstall_timeout = \"1 h\"\n[[sim.link]]\nlink = \"A->B\"\nstalls = 1\n";

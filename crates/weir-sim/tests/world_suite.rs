@@ -103,7 +103,7 @@ impl<const IS_SLOW: bool> Harness for Simulated<IS_SLOW> {
     }
 
     fn run_until(&mut self, done: &mut dyn FnMut() -> bool) -> bool {
-        // A long operation would take decades: what has not happened by then never will.
+        // A long operation would take decades: an event that has not happened by then never will.
         let patience = Timestamp::from_secs(1_000_000_000);
         while !done() {
             match self.world.next_moment().filter(|next| *next < patience) {

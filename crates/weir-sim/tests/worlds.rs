@@ -149,7 +149,7 @@ fn a_slow_server_is_chosen_only_by_bad_balance() {
     );
 }
 
-/// What an outage of a minute meets goes on when it is over; one of ten minutes ends it after three.
+/// A transfer in an outage of a minute goes on when it is over; one of ten minutes ends it after three.
 #[test]
 fn an_outage_holds_bytes_up() {
     let world = |length: &str| {
@@ -179,7 +179,7 @@ fn an_outage_holds_bytes_up() {
         let last = row.ended.since(row.started.unwrap()).as_secs_f64();
         assert!((last - 180.9).abs() < 1e-6, "{row:?}");
     }
-    // Three attempts of three minutes do not outlast ten minutes in every case; what begins late does.
+    // Three attempts of three minutes do not outlast ten minutes in every case; late ones do.
     assert!(again.iter().any(|row| row.state == Settled::Finished), "{again:?}");
 }
 

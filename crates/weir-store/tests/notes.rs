@@ -32,7 +32,7 @@ impl Notes {
         Self { child, said }
     }
 
-    /// What it says before this, and that.
+    /// The words that it prints before this, and that.
     fn until(&mut self, word: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -72,7 +72,7 @@ fn a_leader_that_is_killed_loses_nothing_and_the_next_one_goes_on() {
         first.write(&format!("note-{round}"));
         first.until(&format!("durable {}", round + 1));
         first.child.kill().unwrap();
-        // Whoever waited leads now; another one waits.
+        // The waiting node leads now; another one waits.
         first = second;
         let kept = first.until("leading");
         let expected = (0..=round).map(|n| format!("{} note-{n}", n + 1));

@@ -286,7 +286,7 @@ fn reference_adler32(data: &[u8]) -> u32 {
 }
 
 proptest! {
-    /// What is printed would not be what was meant.
+    /// The printed text would not be what was meant.
     #[test]
     fn printed_values_parse_back(value: u64, shift in 0_u32..64) {
         let value = value >> shift;

@@ -32,7 +32,7 @@ const TURNS_TIME_BACK: u8 = 8;
 struct World<const BROKEN: u8> {
     core: TestProbe,
     now: Timestamp,
-    /// What happens when: keyed by time and order of planning, so that the order is total.
+    /// Planned events: keyed by time and order of planning, so that the order is total.
     agenda: BTreeMap<(Timestamp, u64), Vec<Input<(), u64>>>,
     planned: u64,
     running: BTreeMap<OpId, Work>,

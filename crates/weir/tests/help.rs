@@ -1,4 +1,4 @@
-//! What `weir --help` and its kin say, as one snapshot: read the difference before accepting it.
+//! The output of `weir --help` and its kin, as one snapshot: read the difference before accepting it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::Command;

@@ -101,7 +101,7 @@ fn measured(plan: &SimPlan) -> Report {
         parameters: BTreeMap::new(),
         violations: Vec::new(),
     });
-    // What the simulator measured by itself.
+    // The simulator's own measurement.
     assert_eq!(report.totals, outcome.measured.figures.totals);
     report
 }

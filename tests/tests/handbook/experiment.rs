@@ -34,7 +34,7 @@ fn an_experiment_that_follows_the_page_has_copies_at_three_sites() {
         clients.display(),
         std::env::var("PATH").unwrap()
     );
-    // One shell: what a step exports the next ones have.
+    // One shell: the next steps have the exports of a step.
     let mut script = "set -euo pipefail\n".to_owned();
     for heading in [
         "1. Three sites",

@@ -1,4 +1,4 @@
-//! An operator's machine: what a page calls by name is here.
+//! An operator's machine: it has the programs that a page calls by name.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
@@ -18,7 +18,7 @@ pub(crate) fn blocks(page: &str, heading: &str, language: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the unit runs for a service.
+/// The command that the unit runs for a service.
 pub(crate) fn started_by_the_unit(service: &str) -> String {
     let unit = include_str!("../../../deploy/weir@.service");
     let start = unit
@@ -42,7 +42,7 @@ impl Machine {
         self.names.iter().fold(text.to_owned(), replace)
     }
 
-    /// What a script of the page prints.
+    /// The output of a script of the page.
     pub(crate) fn sh(&self, script: &str) -> String {
         let script = format!("set -euo pipefail\n{}", self.with_names(script));
         let path = format!(

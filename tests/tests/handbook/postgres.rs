@@ -100,7 +100,7 @@ fn an_operator_who_follows_the_page_has_a_service() {
     assert_eq!(mode(&etc.join("transfer.key")), 0o600);
     let configuration = machine.with_names(&blocks(PAGE, "4. The configuration", "toml")[0]);
     fs::write(etc.join("transfer.toml"), configuration).unwrap();
-    // 5: what the unit starts.
+    // 5: the command that the unit starts.
     let start = machine.with_names(&started_by_the_unit("transfer"));
     let mut serve = Command::new(weir_binary());
     serve.args(start.split(' '));
@@ -116,7 +116,7 @@ fn an_operator_who_follows_the_page_has_a_service() {
         fs::read(machine.services.root("BETA").join("first")).unwrap(),
         b"the first file"
     );
-    // 6: what a second node takes from the first, and what the first one says then.
+    // 6: the files that a second node takes from the first, and the first one's report then.
     let more = blocks(PAGE, "6. More nodes", "sh");
     fs::create_dir_all(machine.services.file("second/tls")).unwrap();
     machine.sh(&more[0].replace("/etc/weir", &machine.path("second")));

@@ -85,7 +85,7 @@ fn an_administrator_who_follows_the_page_has_an_endpoint() {
     fs::write(etc.join("storage.toml"), configuration).unwrap();
     let looked = machine.sh(&blocks(PAGE, "3. The configuration", "sh")[0]);
     assert!(looked.contains("none failed"), "{looked}");
-    // 4: what the unit starts.
+    // 4: the command that the unit starts.
     let mut serve = Command::new(weir_binary());
     serve.args(machine.with_names(&started_by_the_unit("storage")).split(' '));
     let service = Daemon::start(serve, &machine.services.file("service.log")).unwrap();

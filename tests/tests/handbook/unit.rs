@@ -1,4 +1,4 @@
-//! The unit that starts services: what it makes, and what it lets them do.
+//! The unit that starts services: the files that it makes, and the calls that it allows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +33,7 @@ fn the_unit_makes_the_folders_that_the_samples_name() {
 
 #[test]
 fn each_service_has_a_user_and_a_sandbox_of_its_own() {
-    // Whoever takes over the storage, which strangers speak to, would read the issuer's keys.
+    // An attacker who takes over the storage, which strangers speak to, would read the issuer's keys.
     if !peers() {
         return;
     }
@@ -67,7 +67,7 @@ fn calls_of(sets: &BTreeMap<String, Vec<String>>, name: &str) -> BTreeSet<String
         .collect()
 }
 
-/// What the unit's filter lets through.
+/// The system calls that the unit's filter allows.
 fn allowed() -> BTreeSet<String> {
     let told = run(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager"]))
         .unwrap()

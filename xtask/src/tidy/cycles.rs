@@ -74,7 +74,7 @@ impl Cycle {
 pub(super) struct Crate {
     /// Files below `src` but those for tests alone, and what each refers to.
     sources: BTreeMap<String, Source>,
-    /// Which file holds a module.
+    /// The file that holds a module.
     homes: BTreeMap<Vec<String>, String>,
 }
 

@@ -15,7 +15,7 @@ pub(super) fn check(files: &BTreeMap<String, String>, findings: &mut Vec<Finding
     }
 }
 
-/// What is wrong with a link, if anything.
+/// The fault of a link, if it has one.
 fn complaint(path: &str, target: &str, files: &BTreeMap<String, String>) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;

@@ -9,7 +9,7 @@ use super::{Finding, cycles::Crate};
 
 const SETTINGS: &str = "xtask/tidy.toml";
 
-/// What a listed count may be above the real one before it is to be written down anew.
+/// The margin of a listed count above the real one, before it must be written down anew.
 const SLACK: usize = 100;
 
 /// Finds crates of more lines than they may have.

@@ -1,4 +1,4 @@
-//! What may stand in a file, and how much of it.
+//! Rule `text`: words that may stand in a file, and the length of a file.
 
 use serde::Deserialize;
 

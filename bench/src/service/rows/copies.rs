@@ -50,7 +50,7 @@ pub(super) async fn concurrent(scale: f64) -> Result<Figure> {
     })
 }
 
-/// What a service finishes in a second, and what each transfer takes of the processor.
+/// Transfers that a service finishes in a second, and the processor time of each.
 pub(super) struct Rate {
     pub(super) per_s: f64,
     us_each: f64,
@@ -91,7 +91,7 @@ pub(super) async fn rate(lab: &ServiceLab, files: u64) -> Result<Rate> {
     })
 }
 
-/// What has ended at the destination is FINISHED at the service within moments.
+/// A transfer that has ended at the destination is FINISHED at the service within moments.
 async fn all_finished(caller: &Caller, jobs: &[String]) -> Result<()> {
     for some in jobs.chunks(100) {
         let path = format!("/jobs/{}", some.join(","));
@@ -114,7 +114,7 @@ async fn ends(lab: &ServiceLab, caller: &Caller) -> Result<Vec<u64>> {
     Ok(ended.iter().filter_map(Value::as_u64).collect())
 }
 
-/// Copies that take no time: what the service itself can finish in a second.
+/// Copies that take no time: they show the largest rate of the service itself.
 pub(super) async fn sustained(store: Store, scale: f64) -> Result<Figure> {
     let files = scaled(60_000, scale).next_multiple_of(200);
     let rate = rate(&ServiceLab::up(&limits(200), store)?, files).await?;

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The rows of the transfer service.
 
 mod copies;
 mod nodes;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::lab::{Caller, Store};
 use submission::Submission;
 
-/// One figure: what was reached, in words, and the numbers.
+/// One figure: its description and its numbers.
 struct Figure {
     name: &'static str,
     said: String,

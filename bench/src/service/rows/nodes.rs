@@ -11,10 +11,10 @@ use super::{
     Figure, NODES, TAKE_OVER, copies, fix, limits, scaled,
 };
 
-/// What each node of the service does: one schedules, two copy, one is a door.
+/// The role of each node of the service: one schedules, two copy, one is a door.
 const ROLES: [&str; 4] = ["scheduler", "executor", "executor", "door"];
 
-/// Copies that take no time, by one node and by four: what it costs to share the work.
+/// Copies that take no time, by one node and by four: the cost of sharing the work.
 pub(super) async fn throughput(scale: f64) -> Result<Figure> {
     let files = scaled(20_000, scale).next_multiple_of(200);
     let one = copies::rate(&ServiceLab::up(&limits(200), Store::Postgres)?, files).await?;

@@ -13,7 +13,7 @@ use super::{
     Figure, STAGING, fix, limits, scaled,
 };
 
-/// What is said of the service's looks at its campaign.
+/// Words about the service's looks at its campaign.
 struct Campaign {
     start: Instant,
     /// Seconds until all was asked for, until all was copied, and until all was given back.
@@ -70,7 +70,7 @@ pub(super) async fn row(store: Store, scale: f64) -> Result<Figure> {
     })
 }
 
-/// What the stubs have seen.
+/// The requests that the stubs have seen.
 struct Seen {
     wanted: u64,
     released: u64,

@@ -1,4 +1,4 @@
-//! What a long queue costs: a restart, and clients that ask about their jobs.
+//! The cost of a long queue: a restart, and clients that ask about their jobs.
 
 use std::{
     sync::Arc,
@@ -45,7 +45,7 @@ pub(super) async fn restart(name: &'static str, store: Store, files: u64, scale:
     })
 }
 
-/// What Rucio's poller asks, while transfers complete.
+/// The requests of Rucio's poller while transfers complete.
 pub(super) async fn poll(scale: f64) -> Result<Figure> {
     let lab = ServiceLab::up(&limits(100), Store::Sqlite)?;
     let caller = lab.client()?;

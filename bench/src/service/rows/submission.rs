@@ -27,7 +27,7 @@ const ACTIVE: u64 = 240;
 /// Clients of a paced row. Each submits one job at a time: as many may be late at once.
 const PACED_CLIENTS: u32 = 64;
 
-/// Who submits what.
+/// The clients, and their submissions.
 #[derive(Clone, Copy)]
 pub(super) struct Submission {
     pub(super) name: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Submission {
     pub(super) paced: Option<u32>,
 }
 
-/// What clients saw in one window.
+/// The figures of clients in one window.
 #[derive(Default)]
 struct Window {
     jobs: u64,
@@ -224,7 +224,7 @@ impl Submission {
     }
 }
 
-/// What happened beside the clients.
+/// Events beside the clients.
 #[derive(Default)]
 struct Took {
     /// Seconds of processor.

@@ -17,7 +17,7 @@ use super::{
 /// Rounds of the pair: one after the other, so that what the machine does meanwhile meets both.
 const ROUNDS: usize = 3;
 
-/// What one queue came to.
+/// The outcome of one queue.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// Files a second, submitted while nothing may start.

@@ -12,7 +12,7 @@ pub(crate) const FQANS: [&str; 2] = [
     "/dune/prod/Role=pilot/Capability=NULL",
 ];
 
-/// What an attribute certificate is to say.
+/// The content of an attribute certificate.
 pub(crate) struct Attributes<'a> {
     pub(crate) holder: &'a X509,
     /// Whether the holder is named by its issuer, as the standard has it, or by its subject, as vomsd does.

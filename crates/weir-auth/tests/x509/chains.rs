@@ -95,7 +95,7 @@ fn limited_once_is_limited_ever_after() {
     }
 }
 
-/// Somebody would speak in another's name, or act longer than allowed.
+/// A client would speak in another's name, or act longer than allowed.
 #[test]
 fn bad_proxies_are_refused_with_name_and_cause() {
     let site = Site::new();
@@ -239,7 +239,7 @@ fn long_and_odd_chains_are_refused() {
     assert!(certificates.verify(&[trailing.into()], SystemTime::now()).is_err());
 }
 
-/// Whoever gets a value of a name past an authority would have the rights of anybody.
+/// A client that gets a value of a name past an authority would have the rights of anybody.
 #[test]
 fn a_value_that_reads_as_a_further_attribute_is_refused() {
     use openssl::x509::X509NameBuilder;

@@ -1,4 +1,4 @@
-//! Delegation: what a client signs for our key is taken if it is the client's, and nothing else.
+//! Delegation: a proxy that a client signs for our key is taken if it is the client's, and nothing else.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ fn the_id_is_that_of_fts() {
     assert_eq!(delegation_id("/DC=ch/DC=cern/CN=Test User", [fqan]), "9e2539dfc15d6427");
 }
 
-/// What a client does with a request: it signs the key with the certificate or proxy that it holds.
+/// A client's answer to a request: it signs the key with the certificate or proxy that it holds.
 fn sign(request: &Request, issuer: &Party, language: &str) -> Party {
     let request = X509Req::from_pem(request.csr_pem.as_bytes()).unwrap();
     let key = request.public_key().unwrap();

@@ -63,7 +63,7 @@ impl Scene {
         }
     }
 
-    /// What Ada has delegated.
+    /// The proxy that Ada has delegated.
     fn delegated(&self, language: &str, valid: i64) -> Credential {
         let request = Request::new().unwrap();
         let asked = X509Req::from_pem(request.csr_pem.as_bytes()).unwrap();
@@ -166,7 +166,7 @@ async fn a_proxy_gets_the_attributes_that_were_asked_for() {
         "{lifetime}"
     );
 
-    // What has attributes can get others, for as long as if it had none.
+    // A proxy with attributes can get others, for as long as if it had none.
     scene.gives(&Attributes {
         fqans: vec!["/dune/Role=production/Capability=NULL"],
         valid: (-60, 6 * HOUR),
@@ -394,7 +394,7 @@ fn carried(file: &Path) -> Vec<u8> {
     list.data.to_vec()
 }
 
-/// What we make and what we read could share a mistake: VOMS's own programs give the attributes, and judge the proxy.
+/// Our writer and our reader could share a mistake: VOMS's own programs give the attributes, and judge the proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn voms_takes_the_proxy_with_its_attributes() {
     let Some(site) = by_openssl() else { return };

@@ -35,7 +35,7 @@ keyUsage = critical,digitalSignature
 proxyCertInfo = critical,language:id-ppl-inheritAll,pathlen:0
 ";
 
-/// Runs a program in a directory; what it printed, or none if it is not installed and `PEERS=no` says that it need not be.
+/// Runs a program in a directory and gives its output, or none if it is not installed and `PEERS=no` says that it need not be.
 pub(crate) fn run(dir: &Path, line: &str) -> Option<String> {
     let mut words = line.split('|').flat_map(|part| match part.strip_prefix(' ') {
         Some(quoted) if quoted.starts_with('/') => vec![quoted],
@@ -194,7 +194,7 @@ fn names_and_proxies_are_those_of_openssl() {
     assert_eq!(error.unwrap_or_else(|error| error.to_string()), printed);
 }
 
-/// What FTS's own client does between the two steps of delegation, without the network.
+/// The work of FTS's own client between the two steps of delegation, without the network.
 const SIGN: &str = "
 import sys, types, datetime
 from M2Crypto import X509, EVP

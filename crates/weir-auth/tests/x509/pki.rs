@@ -22,7 +22,7 @@ pub(crate) const INDEPENDENT: &str = "1.3.6.1.5.5.7.21.2";
 pub(crate) const LIMITED: &str = "1.3.6.1.4.1.3536.1.1.1.9";
 pub(crate) const HOUR: i64 = 3600;
 
-/// Somebody with a key and a certificate.
+/// A user with a key and a certificate.
 #[derive(Clone)]
 pub(crate) struct Party {
     pub(crate) key: PKey<Private>,
@@ -49,7 +49,7 @@ impl Party {
     }
 }
 
-/// What a certificate is to say.
+/// The content of a certificate.
 pub(crate) struct Wish {
     pub(crate) subject: X509Name,
     pub(crate) key: PKey<Private>,

@@ -196,7 +196,7 @@ async fn a_bad_proxy_is_answered_or_ends_the_handshake_as_configured() {
     }
 }
 
-/// Whoever has read a certificate could speak for its owner without the key.
+/// A reader of a certificate could speak for its owner without the key.
 #[tokio::test]
 async fn the_client_must_hold_the_key() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! What authorities and operators do to a directory while a door is open: revoke, renew, add, take away, limit.
+//! Changes by authorities and operators to a directory while a door is open: revoke, renew, add, take away, limit.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -54,7 +54,7 @@ fn open(site: &Site, check: RevocationCheck) -> ClientCertificates {
     ClientCertificates::open(config, SystemTime::now()).unwrap()
 }
 
-/// Who lost a key would go on being trusted, or a single list out of date would shut everybody out.
+/// A stolen key would go on being trusted, or a single list out of date would shut everybody out.
 #[test]
 fn revocation_lists_count_as_configured() {
     use RevocationCheck::{IfPresent, Off, Required};

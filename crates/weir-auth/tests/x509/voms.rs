@@ -49,7 +49,7 @@ fn identity(certificates: &ClientCertificates, party: &Party) -> Identity {
     Identity::clone(&certificates.verify(&party.der(), SystemTime::now()).unwrap())
 }
 
-/// Nobody would be of any VO; or the FQANs would be in another order, and with them the primary group.
+/// No user would be of any VO; or the FQANs would be in another order, and with them the primary group.
 #[test]
 fn a_good_attribute_certificate_gives_vo_and_fqans() {
     let scene = Scene::new();
@@ -123,7 +123,7 @@ fn bad_attribute_certificates_are_left_out() {
     scene.left_out(&Attributes { extensions, ..good() });
 }
 
-/// Whoever has some certificate of a trusted authority could vouch for membership of any VO.
+/// A holder of some certificate of a trusted authority could vouch for membership of any VO.
 #[test]
 fn only_the_server_of_the_lsc_file_is_believed() {
     let scene = Scene::new();

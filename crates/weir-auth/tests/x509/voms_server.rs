@@ -15,7 +15,7 @@ use weir_http::{
     server_config_asking,
 };
 
-/// What it answers.
+/// Its answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Says {
     /// This attribute certificate, in two lines of base64, with a warning.
@@ -62,7 +62,7 @@ impl Says {
     }
 }
 
-/// Takes every certificate: who asks is on record.
+/// Takes every certificate: the caller is on record.
 #[derive(Debug)]
 struct All;
 
@@ -121,7 +121,7 @@ impl VomsStub {
         *self.says.lock().unwrap() = says;
     }
 
-    /// What came since the last time.
+    /// The requests since the last time.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }

@@ -15,7 +15,7 @@ use weir_plan::{Challenge, Overrides};
 /// A row of a CSV file by the names of its columns.
 pub(crate) type Row = BTreeMap<String, String>;
 
-/// What a run left.
+/// The files that a run left.
 pub(crate) struct Run {
     /// Holds the run folder.
     pub(crate) directory: tempfile::TempDir,

@@ -120,7 +120,7 @@ async fn single_files_are_taken_back_and_the_rest_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancellation_that_races_completion_tells_the_truth() {
-    // Whatever wins: FINISHED means the bytes are there, CANCELED that they are not.
+    // Either may win: FINISHED means the bytes are there, CANCELED that they are not.
     let (lab, a, b) = (Lab::start().await, Stub::start(), Stub::start());
     for round in 0..20 {
         let name = format!("/race/{round}");

@@ -1,4 +1,4 @@
-//! Users with certificates: who they are, what they delegate, and in whose name their files move.
+//! Users with certificates: their names, their delegations, and the credentials that move their files.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(crate) struct Grid {
     pub(crate) lab: Lab,
 }
 
-/// Somebody with a certificate, and perhaps a token.
+/// A user with a certificate, and perhaps a token.
 pub(crate) struct User<'a> {
     lab: &'a Lab,
     client: Client,
@@ -313,7 +313,7 @@ async fn delegation_goes_as_clients_know_it() {
     assert_eq!(ada.get(&path("")).await.json, json!([]));
 }
 
-/// Takes every certificate: who it was is on record.
+/// Takes every certificate: its subject is on record.
 #[derive(Debug)]
 struct All;
 
@@ -371,7 +371,7 @@ async fn files_move_in_the_name_of_who_delegated() {
         }
         assert!(!connections.is_empty());
     }
-    // What is taken back is not used any more.
+    // A proxy that is taken back is not used any more.
     let ada = grid.user("Ada");
     let (path, id) = ("/Ada/late", ada.id().await);
     a.put(path, b"content");
@@ -432,7 +432,7 @@ async fn tape_is_asked_in_the_name_of_who_delegated() {
     };
     let first = submit("/f").await;
     until("it is asked for", &|| a.library().polled() > 0).await;
-    // What waits goes on with the proxy that was delegated last.
+    // Waiting files go on with the proxy that was delegated last.
     delegate().await;
     a.library().delivers(Some(2));
     until("the copy is watched", &|| b.library().looked() > 0).await;
@@ -454,7 +454,7 @@ async fn tape_is_asked_in_the_name_of_who_delegated() {
             );
         }
     }
-    // What was taken back is not used any more.
+    // A proxy that was taken back is not used any more.
     a.library().delivers(None);
     let (second, polled) = (submit("/g").await, a.library().polled());
     until("it is asked for", &|| a.library().polled() > polled).await;

@@ -27,7 +27,7 @@ impl Pair {
         self.lab.transfer(&self.a.url("/f"), &self.b.url("/f"), params).await
     }
 
-    /// What `/why/link` says of modes.
+    /// The answer of `/why/link` about modes.
     async fn given_up(&self) -> Vec<Value> {
         let here = "http://127.0.0.1";
         let path = format!("/why/link?source_se={here}&dest_se={here}");

@@ -75,7 +75,7 @@ fn routed() -> BTreeSet<String> {
             if path.is_file() {
                 let text = std::fs::read_to_string(path).unwrap();
                 let after = text.split(".route(").skip(1);
-                // What nodes ask each other has a name in place of a path, and is described to nobody.
+                // A call between nodes has a name in place of a path, and is not described.
                 let for_clients = after.filter(|rest| !rest.starts_with(char::is_uppercase));
                 paths.extend(for_clients.filter_map(|rest| Some(rest.split('"').nth(1)?.to_owned())));
             }
@@ -84,7 +84,7 @@ fn routed() -> BTreeSet<String> {
     paths
 }
 
-/// Whatever is below these, there is nothing.
+/// Below these there is nothing.
 const NOTHING: [&str; 2] = ["/cs/", "/config/cloud_storage/"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +127,7 @@ async fn who_is_let_in_is_as_described() {
             let method: Method = method.to_uppercase().parse().unwrap();
             let body = (method != Method::GET).then(|| json!({}));
             let ask = async |user| lab.ask(user, method.clone(), &asked, body.as_ref()).await;
-            // Whoever is on this host may read figures.
+            // A user of this host may read figures.
             let open = operation["security"].is_null() || path.ends_with("/metrics");
             let nobody = ask("").await;
             assert_eq!(

@@ -370,7 +370,7 @@ async fn one_client_that_floods_the_queue_is_slowed_down_and_others_work() {
     assert_eq!(submit(&lab, "alice").await.status, StatusCode::OK);
     lab.down().await;
     lab.up().await;
-    // What the store holds is brought back in the background.
+    // The content of the store is brought back in the background.
     let waits = async || lab.get("/.well-known/weir/queue").await.json[0]["depth"] == 2;
     while !waits().await {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! What is told of transfers: to a file, a webhook and a broker.
+//! Messages about transfers: to a file, a webhook and a broker.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 

@@ -306,7 +306,7 @@ async fn tls_to_a_wrong_name() {
     );
 }
 
-/// Whoever stole a storage's key would be sent users' tokens for as long as its certificate has not ended.
+/// The thief of a storage's key would be sent users' tokens for as long as its certificate has not ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storage_that_was_revoked() {
     let mut trusted = None;

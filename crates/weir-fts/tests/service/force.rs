@@ -18,7 +18,7 @@ struct Narrow {
 }
 
 impl Narrow {
-    /// `first`: what an administrator does before the job comes.
+    /// `first`: the administrator's call before the job comes.
     async fn start(first: Option<(&str, Value)>) -> Self {
         let lab = Lab::start_with(|config| config.limits.link = 1).await;
         if let Some((path, body)) = first {

@@ -1,4 +1,4 @@
-//! What no client should send, and what clients send in forms of their own.
+//! Requests that no client should send, and unusual forms that clients do send.
 
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::lab::{Answer, Lab};
 const A: &str = "https://a.example.org/f";
 const B: &str = "https://b.example.org/f";
 
-/// Nothing starts: what is asked is only whether it is taken.
+/// Nothing starts: the test asks only whether it is taken.
 async fn quiet() -> Lab {
     Lab::start_with(|config| config.limits.link = 0).await
 }

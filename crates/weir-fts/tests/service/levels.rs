@@ -1,4 +1,4 @@
-//! Whose jobs users see, change and cancel: `user_level`.
+//! Jobs that users see, change and cancel: `user_level`.
 
 use std::{fs, io::Write};
 
@@ -18,7 +18,7 @@ struct Scene {
     source: Stub,
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Debug, Clone, Copy)]
 enum Who {
     Token(&'static str),
@@ -65,7 +65,7 @@ impl Scene {
         self.grid.lab.submit(files, json!({ "copy_mode": "pull" })).await
     }
 
-    /// What these users may do with a job of Alice's: see it, see it listed, change its priority, cancel it. All or nothing.
+    /// The rights of these users on a job of Alice's: see it, see it listed, change its priority, cancel it. All or nothing.
     async fn assert(&self, may: &[Who], may_not: &[Who]) {
         for (who, expected) in may
             .iter()

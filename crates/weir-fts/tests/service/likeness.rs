@@ -13,7 +13,7 @@ async fn still() -> Lab {
     Lab::start_with(|config| config.limits.link = 0).await
 }
 
-/// What every other door of HTTP answers, and what pages in browsers ask first, would be 405.
+/// A request that every other HTTP server answers, and that browsers send first, would be 405.
 #[tokio::test(flavor = "multi_thread")]
 async fn options_are_told() {
     let lab = still().await;
@@ -160,7 +160,7 @@ async fn a_checksum_may_lack_its_algorithm() {
     );
 }
 
-/// What the optimiser's pages show of a link is what was measured there.
+/// The optimiser's pages show the measured figures of a link.
 #[tokio::test(flavor = "multi_thread")]
 async fn sizes_and_streams_of_a_link_are_what_they_are() {
     let lab = Lab::start().await;

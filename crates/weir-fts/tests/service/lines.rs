@@ -1,4 +1,4 @@
-//! FTS3's interface line by line: what clients rely on beyond what other tests look at.
+//! FTS3's interface line by line: behaviour that clients rely on and that no other test covers.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ async fn priorities_are_clamped_and_changed_in_bulk() {
     assert_eq!(priority(&one).await, json!(4));
 }
 
-/// Somebody would list or take back what is others'.
+/// A user would list or take back another's delegation.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_and_mass_cancellation_keep_to_rights() {
     let lab = quiet().await;
@@ -210,7 +210,7 @@ async fn lists_and_mass_cancellation_keep_to_rights() {
     );
 }
 
-/// Somebody who looks after a VO's transfers would need the keys to everybody's.
+/// An administrator of a VO's transfers would need the keys to everybody's.
 #[tokio::test(flavor = "multi_thread")]
 async fn administrators_of_a_vo_see_and_cancel_its_jobs_and_change_no_settings() {
     let lab = Lab::start_with(|config| {

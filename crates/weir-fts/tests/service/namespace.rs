@@ -1,4 +1,4 @@
-//! `/dm`: what users do to storages' namespaces through the service.
+//! `/dm`: changes of storages' namespaces by users, through the service.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -39,7 +39,7 @@ fn encoded(url: &str) -> String {
     percent_encoding::utf8_percent_encode(url, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// Somebody with a token, at a service.
+/// A user with a token, at a service.
 struct User<'a>(&'a Lab, &'a Secret);
 
 impl User<'_> {
@@ -141,7 +141,7 @@ async fn all_of_it_is_done_at_a_real_storage() {
     user.refused("rmdir", surl("/new/dir"), 409, "[39] ").await;
     user.refused("rmdir", surl("/new/f g"), 400, "[20] ").await;
     user.refused("rmdir", surl("/none"), 404, "[2] ").await;
-    // What listings do not show is there all the same.
+    // Names that listings do not show are there all the same.
     let odd_dir = lab.directory.path().join("a/area/odd");
     std::fs::create_dir(&odd_dir).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", odd_dir.join("link")).unwrap();
@@ -184,7 +184,7 @@ async fn a_storage_sees_the_user_s_own_token_and_decides() {
         1
     );
 
-    // One that does not take tokens of this service: what it says is not about the call.
+    // A storage that does not take tokens of this service: its answer is not about the call.
     let stub = Stub::start();
     stub.fault("PROPFIND", "/d", Fault::Status(401, "who are you?"));
     let refused = reader.look("stat", &stub.url("/d")).await;
@@ -371,7 +371,7 @@ async fn storages_that_misbehave_are_let_go() {
     assert!(stub.get("/file").is_none());
 }
 
-/// Nobody would know whether it was done, and do it again.
+/// A caller would not know whether it was done, and do it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_answer_is_lost_is_told_from_one_that_was_not_made() {
     let lab = Lab::start().await;
@@ -491,7 +491,7 @@ async fn banned_storages_and_crowds_are_turned_away() {
         _ = futures_util::future::join_all(silent) => panic!("silence has answered"),
         () = waiting => {}
     }
-    // Who left has left their places.
+    // A caller who left has given the place back.
     let freed = async {
         while lab.get(&list("/d")).await.status != StatusCode::OK {
             tokio::time::sleep(Duration::from_millis(10)).await;

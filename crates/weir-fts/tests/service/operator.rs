@@ -1,4 +1,4 @@
-//! What operators do: ban, drain, fix, look.
+//! Work of operators: ban, drain, fix, look.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

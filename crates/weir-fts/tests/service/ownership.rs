@@ -1,4 +1,4 @@
-//! What a transfer may delete at its destination: only what it has provably written itself.
+//! Files that a transfer may delete at its destination: only what it has provably written itself.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ async fn what_is_not_provably_a_part_of_ours_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overwrite_that_failed_leaves_what_it_found_changed() {
-    // What was there before may have been changed by anybody: it was not free when our order went out.
+    // The earlier file may have been changed by any writer: it was not free when our order went out.
     let (lab, a, b) = lab().await;
     b.put_aged("/f", b"older", Duration::from_secs(3600));
     b.fault(
@@ -222,7 +222,7 @@ async fn a_copy_that_is_out_of_time_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_order_is_no_order() {
-    // Nothing was written by us: what comes to be there afterwards is somebody else's.
+    // Nothing was written by us: a later file there is another writer's.
     let (lab, a, b) = lab().await;
     b.fault("COPY", "/f", Fault::Status(503, "too many copies"));
     let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);

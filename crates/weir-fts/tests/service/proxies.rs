@@ -96,7 +96,7 @@ pub(crate) fn limited(issuer: &Identity) -> Identity {
 
 const INHERIT_ALL: &str = "1.3.6.1.5.5.7.21.1";
 
-/// What a client sends for a request for delegation.
+/// The body that a client sends for a request for delegation.
 pub(crate) fn answer(request_pem: &str, issuer: &Identity, hours: i64) -> String {
     let request = X509Req::from_pem(request_pem.as_bytes()).unwrap();
     let key = request.public_key().unwrap();

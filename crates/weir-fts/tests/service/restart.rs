@@ -151,7 +151,7 @@ async fn a_stop_answers_whoever_waits_for_something() {
     let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
     let id = lab.submit(files, json!({ "copy_mode": "pull" })).await;
     lab.until(&id, |_| !b.seen("COPY", "/f").is_empty()).await;
-    // What is left behind is looked for in vain.
+    // The search finds no leftovers.
     b.fault("HEAD", "/f", Fault::Silent);
     let request = http::Request::delete(format!("{}/jobs/{id}", lab.url()))
         .header("authorization", format!("Bearer {}", lab.token("alice").await.expose()))

@@ -1,4 +1,4 @@
-//! Jobs of several sources and of hops; what happens at a destination that is taken.
+//! Jobs of several sources and of hops; a destination that is taken.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

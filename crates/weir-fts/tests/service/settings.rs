@@ -48,7 +48,7 @@ async fn waiting(lab: &Lab) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_setting_is_kept_shown_and_taken_back() {
-    // What an administrator set must hold until an administrator takes it back, restarts or not.
+    // An administrator's setting must hold until an administrator takes it back, restarts or not.
     let mut lab = Lab::start().await;
     let sent = link(&json!({ "max_active": 0, "weir": { "target": "10 Gb/s", "rate": "20 Gb/s", "weight": 300 } }));
     set(&lab, "/config/links", sent).await;

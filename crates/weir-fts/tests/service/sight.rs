@@ -1,4 +1,4 @@
-//! What users of one VO are shown of another one's links, queues and names.
+//! The view of users of one VO of another one's links, queues and names.
 
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};

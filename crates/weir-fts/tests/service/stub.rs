@@ -19,7 +19,7 @@ use weir_units::{Algorithm, Hasher};
 
 use crate::{lab::loopback, library::Library};
 
-/// What a request comes to instead of what it asks for.
+/// The outcome of a request instead of its own.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
     /// This status and text, nothing done.
@@ -50,7 +50,7 @@ pub(crate) enum Fault {
     WritesHalfThenCuts,
     /// COPY: all bytes are written, then the connection breaks without a verdict.
     WritesThenCuts,
-    /// COPY: these bytes come to be there, whoever wrote them; then this is said.
+    /// COPY: these bytes appear there; then this is answered.
     Leaves(&'static [u8], &'static str),
     /// COPY, PUT: these bytes are written, and no answer ever comes.
     WritesThenSilent(&'static [u8]),
@@ -86,14 +86,14 @@ impl Entry {
 pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// What came after the `?`.
+    /// The part after the `?`.
     pub(crate) query: Option<String>,
     pub(crate) headers: HeaderMap,
     /// Names on the certificate that the client showed.
     pub(crate) peer: Option<String>,
     /// All certificates that it showed.
     pub(crate) shown: Option<PeerCertificates>,
-    /// Which connection it came on.
+    /// The connection that it came on.
     pub(crate) from: Option<std::net::SocketAddr>,
 }
 

@@ -138,7 +138,7 @@ async fn two_transfers_of_one_file_give_back_both_of_their_pins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_does_not_give_back_what_another_job_only_brought_online() {
-    // Who wanted the file on disk for a week would not find it there.
+    // A user who wanted the file on disk for a week would not find it there.
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     source.put("/f", b"from tape");
     let params = json!({ "bring_online": 60, "copy_pin_lifetime": 600 });
@@ -209,7 +209,7 @@ async fn a_cancelled_file_is_taken_back_from_the_tape() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_cancelled_while_it_is_asked_for_is_taken_back() {
-    // Nobody knows the name of the request yet: the library would bring it online, and keep it there for its lifetime.
+    // The name of the request is not known yet: the library would bring it online, and keep it there for its lifetime.
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     source.fault("POST", STAGE, Fault::Slow(Duration::from_secs(2)));
     let params = json!({ "bring_online": 600 });
@@ -410,7 +410,7 @@ async fn a_copy_that_never_comes_to_tape_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_not_on_tape_yet_is_replaced() {
-    // A repair may replace a copy in the buffer; what is on tape is somebody's archive.
+    // A repair may replace a copy in the buffer; a file on tape is an archive.
     let lab = Lab::start().await;
     let (source, destination) = (Stub::start(), Stub::start_encrypted(&lab.authority));
     source.put("/f", b"new");
@@ -452,7 +452,7 @@ fn gfal(tool: &str, arguments: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gfal_takes_the_stub_for_a_tape() {
-    // What this service is tested against must be what the field's own client speaks to.
+    // The field's own client must be able to speak to the server that this service is tested with.
     if std::env::var("PEERS").is_ok_and(|peers| peers == "no") {
         return;
     }

@@ -1,4 +1,4 @@
-//! URLs that carry credentials: who sees them.
+//! URLs that carry credentials, and the users who see them.
 
 use http::Method;
 use serde_json::json;
@@ -75,7 +75,7 @@ async fn what_a_url_carries_goes_to_its_storage_and_back_to_its_owner_alone() {
     let own = lab.get(&format!("/jobs/{held}?files=source_surl,dest_surl")).await;
     assert_eq!(own.json["files"][0]["dest_surl"], destination("/held"), "{}", own.text);
 
-    // Whatever others may ask for, and what lies about; each place proves by the path that it was looked at.
+    // Every answer that others may ask for, and every file; each place proves by the path that it was looked at.
     let mut places = vec![
         ("the first life's files", kept, "/held"),
         ("files", at_rest(&lab), "/held"),

@@ -30,7 +30,7 @@ const FQANS: [&str; 2] = [
     "/testvo/Role=NULL/Capability=NULL",
 ];
 
-/// A service that asks a VOMS server, and Ada, who has a certificate.
+/// A service that asks a VOMS server, and Ada with a certificate.
 struct Scene {
     grid: Grid,
     server: Party,
@@ -253,7 +253,7 @@ async fn what_fails_says_why_and_changes_nothing() {
     assert_eq!(scene.voms(&json!(["testvo"])).await.status.as_u16(), 203);
 }
 
-/// Somebody would get attributes into another's proxy, or an odd request would reach the VOMS server.
+/// A user would get attributes into another's proxy, or an odd request would reach the VOMS server.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_user_and_only_sound_requests_reach_the_server() {
     let scene = Scene::start().await;
@@ -301,7 +301,7 @@ async fn only_the_user_and_only_sound_requests_reach_the_server() {
     assert!(scene.stub.asked().is_empty());
 }
 
-/// What a user has taken back would be there again when a slow VOMS server answers at last.
+/// A proxy that a user has taken back would be there again when a slow VOMS server answers at last.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_that_was_taken_back_does_not_come_back() {
     let scene = Scene::start().await;

@@ -96,7 +96,7 @@ async fn ten_thousand_idle_connections_are_held_and_do_not_shut_the_door() {
     for _ in 0..count {
         idle.push(TcpStream::connect(server.address()).await.unwrap());
     }
-    // Whoever has a place keeps it while there is room.
+    // A connection that has a place keeps it while there is room.
     assert!(ask(&mut idle[0], "/").await.starts_with("HTTP/1.1 200"));
     tokio::time::sleep(Duration::from_millis(300)).await;
     for _ in 0..100 {

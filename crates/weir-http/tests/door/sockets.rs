@@ -7,7 +7,7 @@ use weir_http::{
 
 use crate::{echo, loopback};
 
-/// One that the machine has and that is not what it takes by itself.
+/// A congestion control that the machine has and that is not its default.
 fn another_congestion() -> String {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
     let usual = read("tcp_congestion_control");

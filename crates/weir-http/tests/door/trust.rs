@@ -65,7 +65,7 @@ async fn a_server_and_a_client_take_new_certificates_and_lose_no_connection() {
     std::fs::write(roots.path(), new.0.pem()).unwrap();
     renewed.renew(&trusted).unwrap();
     ask(&renewed, server.address()).await.unwrap();
-    // What cannot be read changes nothing.
+    // An unreadable file changes nothing.
     std::fs::write(roots.path(), "no certificate").unwrap();
     assert!(renewed.renew(&trusted).is_err());
     ask(&renewed, server.address()).await.unwrap();

@@ -75,7 +75,7 @@ async fn a_service_goes_on_in_the_name_of_its_users() {
         .is_ok()
     );
     assert!(authorize(&verified, Operation::Read, &StoragePath::from_url_path("/a/f").unwrap()).is_err());
-    // What was granted once is the most that there is.
+    // The first grant is the most that there is.
     let wider = grants.refresh(&refresh, &wanted("storage.read:/")).await.unwrap_err();
     assert_eq!(wider.code(), Some("invalid_scope"), "{wider}");
     assert!(

@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test]
 async fn clients_and_lifetimes_change_without_a_restart() {
-    // Whoever adds a client, or revokes one, would have to stop the tokens of all others.
+    // An operator who adds a client, or revokes one, would have to stop the tokens of all others.
     let world = world();
     let changed = |change: &dyn Fn(&mut IssuerConfig)| {
         let mut config = config(world.dir.path(), "127.0.0.1:0");
@@ -92,7 +92,7 @@ async fn a_renewed_certificate_is_shown_without_a_restart() {
     issuer.look().await;
     assert!(ready(&second).await.is_some());
     assert!(ready(&ca).await.is_none(), "the one of before is shown no more");
-    // Half a file, as while it is being written: what was shown is shown on.
+    // Half a file, as while it is being written: the former certificate is shown on.
     std::fs::write(dir.path().join("issuer.pem"), "-----BEGIN").unwrap();
     issuer.look().await;
     assert!(ready(&second).await.is_some());

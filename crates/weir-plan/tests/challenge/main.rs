@@ -1,4 +1,4 @@
-//! Challenge files: what is accepted, how everything else is refused, and what a plan makes of it.
+//! Challenge files: valid ones are accepted and planned, everything else is refused.
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 mod faults;

@@ -1,4 +1,4 @@
-//! What a plan makes of a challenge.
+//! Plans of challenges.
 
 use std::time::Duration;
 

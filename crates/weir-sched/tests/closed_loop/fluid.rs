@@ -20,7 +20,7 @@ const MARKER_SECONDS: f64 = 5.0;
 /// Bytes per second, given the time in seconds and how many transfers use it.
 pub(crate) type Capacity = Box<dyn Fn(f64, usize) -> f64>;
 
-/// What files of one kind are like, and how many there are.
+/// The properties of files of one kind, and their number.
 #[derive(Clone)]
 pub(crate) struct Demand {
     pub(crate) link: usize,
@@ -63,7 +63,7 @@ impl Demand {
 pub(crate) struct Path {
     pub(crate) link: Link,
     pub(crate) pipes: Vec<usize>,
-    /// What one transfer reaches at best, bytes per second.
+    /// The best rate of one transfer, bytes per second.
     pub(crate) each: f64,
     /// Seconds before its first byte.
     pub(crate) startup: f64,
@@ -74,7 +74,7 @@ pub(crate) struct Path {
     pub(crate) delivered: f64,
 }
 
-/// Which transfers of a path report their progress.
+/// The transfers of a path that report their progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Markers {
     All,
@@ -351,7 +351,7 @@ impl Fluid {
         });
     }
 
-    /// What each transfer of each path gets: all rates grow together until a pipe is full or a path is at its own best.
+    /// The rate of each transfer of each path: all rates grow together until a pipe is full or a path is at its own best.
     fn share(&self) -> Vec<f64> {
         let now = self.seconds();
         let mut moving = vec![0_usize; self.paths.len()];

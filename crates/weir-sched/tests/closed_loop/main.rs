@@ -15,7 +15,7 @@ use weir_world::{ErrorClass, Party};
 const MB: f64 = 1e6;
 const GB: f64 = 1e9;
 
-/// Limits that are never reached: what holds transfers back is the scheduler's own judgement.
+/// Limits that are never reached: only the scheduler's own judgement holds transfers back.
 fn wide() -> Settings {
     Settings {
         link: 2_000,

@@ -18,7 +18,7 @@ pub(crate) enum Row {
 pub(crate) struct ModelStore {
     pub(crate) log: Vec<Record>,
     pub(crate) rows: BTreeMap<TransferId, Row>,
-    /// Transfers of refused jobs: what is said of them concerns no row.
+    /// Transfers of refused jobs: records of them concern no row.
     pub(crate) refused: BTreeSet<TransferId>,
 }
 
@@ -207,7 +207,7 @@ impl ModelStore {
         self.rows.iter().filter_map(forced).collect()
     }
 
-    /// What a store gives back after a restart: limits, then current rows, in order of submission.
+    /// The records that a store gives back after a restart: limits, then current rows, in order of submission.
     pub(crate) fn restore(&self) -> Vec<Record> {
         let limits = self
             .log

@@ -43,7 +43,7 @@ proptest! {
         play(&moves, 1000);
     }
 
-    /// What is forced goes past limits, and past nothing else; the others start within limits all the same.
+    /// A forced transfer goes past limits, and past nothing else; the others start within limits all the same.
     #[test]
     fn anything_may_be_forced_at_any_time(
         moves in prop::collection::vec(prop_oneof![8 => a_move(), 1 => limit_move(), 1 => force_move()], 1..250),

@@ -14,9 +14,9 @@ pub(crate) enum Move {
         files: u64,
         priority: i64,
         retries: i32,
-        /// What the files are to each other.
+        /// The relation of the files to each other.
         together: Together,
-        /// What it asks of tape.
+        /// Its request to tape.
         tape: u8,
     },
     Cancel {
@@ -117,7 +117,7 @@ pub(crate) enum Part {
     Destination,
 }
 
-/// What the files of a job are to each other.
+/// The relation of a job's files to each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Together {
     Nothing,

@@ -31,7 +31,7 @@ pub(crate) const SES: u32 = 4;
 /// The store refuses every job whose number this divides.
 const REFUSED: u128 = 7;
 
-/// What the destination holds of a transfer.
+/// The destination's part of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Copied {
     #[default]
@@ -58,9 +58,9 @@ pub(crate) struct World {
     /// Parts that fail every copy, by the storage element that they belong to.
     broken: BTreeSet<(Part, SeId)>,
     inbox: VecDeque<Input>,
-    /// What is left to restore, and the word that restoring is over: given in order, among everything else.
+    /// The rest to restore, and the word that restoring is over: given in order, among everything else.
     restoring: VecDeque<Input>,
-    /// What each cancellation asked for.
+    /// The request of each cancellation.
     cancellations: Vec<Arc<[TransferId]>>,
     /// Issued, and not durable.
     pending: VecDeque<(Seq, Record)>,
@@ -68,7 +68,7 @@ pub(crate) struct World {
     /// Durable in this life, and the greatest number that the core was told.
     durable: Seq,
     told: Seq,
-    /// Which record of this life started which operation.
+    /// The record of this life that started each operation.
     started: BTreeMap<OpId, Seq>,
     /// All records of this life.
     issued: BTreeMap<Seq, Record>,
@@ -76,7 +76,7 @@ pub(crate) struct World {
     destinations: BTreeMap<TransferId, Copied>,
     /// Transfers that hold slots: the core's own, and those of an earlier life that may still run.
     held: BTreeMap<TransferId, Link>,
-    /// Those of them that are the core's own.
+    /// Operations among them that are the core's own.
     own: BTreeSet<TransferId>,
     links: BTreeMap<TransferId, Link>,
     /// All transfers of the route that a transfer belongs to, in order.
@@ -375,7 +375,7 @@ impl World {
         self.step(&[Input::Refused(seq)]);
     }
 
-    /// All at once. Commands keep their order among themselves; what the world says may come in any.
+    /// All at once. Commands keep their order among themselves; messages of the world may come in any.
     fn deliver_all(&mut self, reversed: bool) {
         let is_command = |input: &Input| matches!(input, Input::Command(_));
         let (commands, mut inputs): (Vec<Input>, Vec<Input>) = self.inbox.drain(..).partition(is_command);
@@ -427,7 +427,7 @@ impl World {
         self.own.clear();
         self.staging.clear();
         self.woken = None;
-        // Clients of unanswered commands see a broken connection; what the world says of operations may still come.
+        // Clients of unanswered commands see a broken connection; messages about operations may still come.
         self.inbox.retain(|input| matches!(input, Input::World(..)));
         // Slots that were given, but not used before the crash.
         let running: BTreeSet<TransferId> = self.running().iter().map(|op| op.transfer).collect();
@@ -559,7 +559,7 @@ impl World {
                 assert!(
                     match next {
                         Next::Finished => good,
-                        // One that is cancelled is not done with all that was asked of it.
+                        // A cancelled transfer is not done with all that was asked of it.
                         Next::Cancelled => !good || goes_on,
                         _ => !good || to_another,
                     },

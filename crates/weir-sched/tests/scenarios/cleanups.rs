@@ -1,4 +1,4 @@
-//! What a cancelled transfer may have left at its destination, when nobody could look.
+//! Leftovers of a cancelled transfer at a destination that could not be looked at.
 
 use crate::check;
 

@@ -120,7 +120,7 @@ fn what_does_not_wait_for_its_copy_is_not_forced_and_nothing_is_forced_twice() {
 
 #[test]
 fn what_is_held_back_waits_even_if_it_is_forced() {
-    // A ban is a limit of 0: what is forced into a storage that is being repaired would spoil it.
+    // A ban is a limit of 0: a forced file would spoil a storage that is being repaired.
     check(
         "
         limit in B 0

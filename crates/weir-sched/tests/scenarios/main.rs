@@ -505,7 +505,7 @@ fn a_retry_keeps_its_time_over_a_crash() {
 
 #[test]
 fn a_clean_up_that_waits_has_no_claim_to_a_slot_after_a_crash() {
-    // It held none before; if it took one, what was running then would run beside it, beyond the limit.
+    // It held none before; if it took one, the running transfer would run beside it, beyond the limit.
     check(
         "
         limit links 1

@@ -1,4 +1,4 @@
-//! Who goes first, and what holds links back: settings in text scenarios.
+//! The order of transfers, and limits of links: settings in text scenarios.
 
 use crate::check;
 

@@ -35,7 +35,7 @@ fn a_file_is_brought_online_then_copied_then_watched() {
 
 #[test]
 fn staging_has_limits_of_its_own() {
-    // Endpoints fall over some 100,000 requests; what waits for tape must not hold slots of links either.
+    // Endpoints fall over some 100,000 requests; transfers that wait for tape must not hold slots of links either.
     check(
         "
         limit tape A 2

@@ -32,7 +32,7 @@ impl Draw {
     }
 }
 
-/// What a shape draws from.
+/// The source of a shape's draws.
 struct Shape {
     /// Links beside those of the pattern.
     links: usize,

@@ -1,4 +1,4 @@
-//! Flows files: what they mean, what is refused and how, and flows that try the precision of the clock.
+//! Flows files: their meaning, refusals, and flows that try the precision of the clock.
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
 mod agreement;

@@ -38,7 +38,7 @@ fn the_largest_file_on_the_slowest_link_ends() {
     assert_eq!(problem.key, "flows[0]");
 }
 
-/// If this fails, what a flow may have has washed out the digits of what there is.
+/// If this fails, a large allowance of a flow has washed out the digits of the capacity.
 #[test]
 fn a_limit_far_above_the_link_changes_nothing() {
     let text = r#"{"links": [{"name": "a", "bandwidth_bps": 1234.5}, {"name": "b", "bandwidth_bps": 54321.5}],
@@ -119,7 +119,7 @@ fn the_loop_gets_on_whatever_is_rounded() {
     }
 }
 
-/// If this fails, what flows report as moved is not what they were given, or goes back, or is more than the link carried.
+/// If this fails, the bytes that flows report as moved are not those that they were given, or go back, or is more than the link carried.
 #[test]
 fn bytes_moved_are_whole_and_add_up() {
     let mut network = Network::new();

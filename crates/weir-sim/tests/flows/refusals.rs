@@ -1,4 +1,4 @@
-//! What is refused names the entry, the key and the remedy.
+//! Refusals name the entry, the key and the remedy.
 
 use weir_sim::flows::Scenario;
 

@@ -24,7 +24,7 @@ fn the_worlds_of_the_corpus_can_be() {
     }
 }
 
-/// What stands in a file in place of a number, a size or a time that was meant.
+/// Texts that stand in a file in place of a number, a size or a time.
 const VALUES: [&str; 22] = [
     "0",
     "-1",

@@ -1,4 +1,4 @@
-//! What the simulator must survive, and hold to, for any file. Shared by the fuzz targets and the corpus test.
+//! Properties of the simulator for any file. Shared by the fuzz targets and the corpus test.
 
 use std::path::Path;
 use std::time::Duration;

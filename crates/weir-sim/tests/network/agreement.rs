@@ -54,7 +54,7 @@ fn flow(links: usize, weighted: bool) -> impl Strategy<Value = Flow> {
     let path = prop::collection::vec(0..links, 1..5);
     (path, weight, cap, micros(10_000_000), bytes, stop).prop_map(|(path, weight, cap, start, bytes, after)| Flow {
         path,
-        // What the network takes: a multiple of 2⁻³².
+        // The unit of the network: a multiple of 2⁻³².
         weight: Weight::new(weight).unwrap().as_f64(),
         cap,
         start,

@@ -1,4 +1,4 @@
-//! The tables of a challenge file about the simulated world: what is accepted, and how everything else is refused.
+//! The tables of a challenge file about the simulated world: valid ones are accepted, and everything else is refused.
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 mod groups;
@@ -61,6 +61,6 @@ fn a_file_of_its_own_is_named() {
         let told = told(&load(text).unwrap_err());
         assert!(told.starts_with(&format!("{}{expected}", world.display())), "{told}");
     }
-    // What a run folder keeps does not need that file.
+    // A kept run folder does not need that file.
     assert_eq!(valid(&plan.resolved).sim, plan.sim);
 }

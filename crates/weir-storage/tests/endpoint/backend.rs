@@ -1,4 +1,4 @@
-//! What every back end must hold to. Each check takes any inhabitant of the trait: the POSIX directory is the first, one that fails
+//! The contract of every back end. Each check takes any inhabitant of the trait: the POSIX directory is the first, one that fails
 //! on demand the second.
 
 use bytes::Bytes;
@@ -128,7 +128,7 @@ fn pieces_land_where_they_belong(backend: &dyn Backend) {
     assert_eq!(reader.read_at(&mut buffer, 1 << 40).unwrap(), 0);
 }
 
-/// What goes to the disk by another way than usual must be the same file: odd beginnings, odd ends, odd pieces.
+/// Bytes that go to the disk by another way than usual must be the same file: odd beginnings, odd ends, odd pieces.
 fn durable_pieces_land_where_they_belong(backend: &dyn Backend) {
     let content: Bytes = (0..3 * MIB + 5).map(|at| (at * 7 + at / 4096) as u8).collect();
     for (number, piece) in [100, 4096, 65_536, 100_000, MIB as usize + 3].into_iter().enumerate() {
@@ -361,7 +361,7 @@ fn what_is_replaced_goes_bit_by_bit(backend: &dyn Backend) {
     assert_eq!(backend.sweep().unwrap().len(), 0);
 }
 
-/// Who reads a file reads it to its end, whoever deletes it meanwhile.
+/// A reader of a file reads it to its end, even if it is deleted meanwhile.
 fn what_is_read_is_not_cut_short(backend: &dyn Backend) {
     write_large(backend, "/f", 20);
     let reader = backend.open(&path("/f")).unwrap();
@@ -404,7 +404,7 @@ fn directories_that_others_made_are_flushed_too(backend: &dyn Backend) {
     let flush = |changed: Changed| changed.directories.iter().try_for_each(|directory| directory.flush());
     let first = publish("/d/e/f", true);
     assert_eq!(first.directories.len(), 3);
-    // Those of another that are not flushed yet: the root for `d`, `d` for `e`.
+    // Directories of another that are not flushed yet: the root for `d`, `d` for `e`.
     assert_eq!(publish("/d/e/g", true).directories.len(), 3);
     assert_eq!(publish("/d/e/cached", false).directories.len(), 1);
     let moved = backend.rename(&path("/d/e/g"), &path("/d/e/h"), false).unwrap().1;

@@ -102,7 +102,7 @@ async fn shares_of_bandwidth_are_those_that_were_given() {
     };
     let (mut large, mut small) = (begin("large").await, begin("small").await);
     let began = Instant::now();
-    // What the one has while the other has its part: no later than that by much, and no sooner than its limit lets it.
+    // The time of the one while the other has its part: no later than that by much, and no sooner than its limit lets it.
     let (large, small) = tokio::join!(take(&mut large, 9_000_000), take(&mut small, 3_000_000));
     let (large, small) = (large - began, small - began);
     assert!(

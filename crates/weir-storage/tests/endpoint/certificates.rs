@@ -9,7 +9,7 @@ use weir_storage::StorageConfig;
 
 use super::lab::{Answer, Endpoint, Lab, noise};
 
-/// Somebody without a token.
+/// A client without a token.
 pub(crate) struct Guest<'a> {
     pub(crate) at: &'a Endpoint,
     pub(crate) client: Client,
@@ -49,7 +49,7 @@ pub(crate) fn rule(may: &[StorageAction], set: impl FnOnce(&mut Rule)) -> Rule {
     rule
 }
 
-/// Ada and Bob are of dune by the grid-mapfile, who may read; Ada may write as well.
+/// Ada and Bob are of dune by the grid-mapfile, and may read; Ada may write as well.
 pub(crate) fn with_people(lab: &Lab) -> impl FnOnce(&mut StorageConfig) {
     let gridmap = lab.dir.path().join("grid-mapfile");
     std::fs::write(&gridmap, "\"/O=Weir/CN=Ada\" .dune\n\"/O=Weir/CN=Bob\" .dune\n").unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn with_people(lab: &Lab) -> impl FnOnce(&mut StorageConfig) {
     }
 }
 
-/// Whoever shows a certificate would be let in, or those who may would not be.
+/// Every client with a certificate would be let in, or an allowed one would not be.
 #[tokio::test]
 async fn rights_are_those_of_the_rules() {
     let lab = Lab::new();
@@ -166,7 +166,7 @@ async fn a_token_decides_alone() {
         .expect(200);
 }
 
-/// Who has a certificate could not have a file copied, or would have it sent anywhere.
+/// A client with a certificate could not have a file copied, or would have it sent anywhere.
 #[tokio::test]
 async fn third_party_copies_are_for_them_too() {
     let lab = Lab::new();

@@ -91,7 +91,7 @@ async fn markers_come_at_once_and_tell_the_truth() {
     assert!(matches!(said.last(), Some(Said::Last(_))));
 }
 
-/// What exists is replaced or kept, as asked; errors known beforehand are plain statuses.
+/// An existing file is replaced or kept, as asked; errors known beforehand are plain statuses.
 #[tokio::test]
 async fn overwrite_is_heeded() {
     let lab = Lab::new();
@@ -405,7 +405,7 @@ async fn a_push_believes_no_yes_that_comes_too_early() {
     a.push("/empty", &format!("{peer}/early"), &[]).await.copied();
 }
 
-/// Who looks for what holds a link back would look at numbers of no connection, or of those alone that are still open.
+/// An operator who looks for the limit of a link would look at numbers of no connection, or of those alone that are still open.
 #[tokio::test]
 async fn what_tcp_did_is_counted_by_side_and_congestion_control() {
     let lab = Lab::new();

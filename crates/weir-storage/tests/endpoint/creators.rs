@@ -1,4 +1,4 @@
-//! What whoever may only create files may do with those of others.
+//! Rights of a subject that may only create files on the files of others.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_create_only_token_does_not_swap_what_others_stored() {
     assert!(refused.text().contains("storage.modify:/foo/a"), "{}", refused.text());
     puts(&at, &eve, "/foo/a").await.expect(403);
     assert_eq!(at.get("/foo/a").await.text(), "other bytes");
-    // What came there by other ways is nobody's.
+    // Files that came there by other ways have no creator.
     std::fs::write(at.root.join("foo/planted"), "x").unwrap();
     moves(&at, &alice, "/foo/planted", "/foo/mine").await.expect(403);
     // Nor is it hers any more when its content was changed behind the endpoint's back.

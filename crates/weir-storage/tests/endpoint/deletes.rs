@@ -1,4 +1,4 @@
-//! What is deleted is gone at once and for good, without anybody waiting for the disk who need not; its room comes later.
+//! A deleted file is gone at once and for good, without anybody waiting for the disk who need not; its room comes later.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn nothing_is_cut_short_while_its_name_may_come_back() {
     balanced(&at).await;
 }
 
-/// What takes long to remove goes behind the answer, at its own pace, but at once where somebody needs the room.
+/// A slow removal goes on behind the answer, at its own pace, but at once where somebody needs the room.
 #[tokio::test]
 async fn large_files_go_behind_the_answer() {
     let lab = Lab::new();
@@ -123,7 +123,7 @@ async fn large_files_go_behind_the_answer() {
         "{metrics}"
     );
     at.put("/h", content.clone()).await.expect(201);
-    // What is replaced is treated alike.
+    // Replaced files are treated alike.
     at.put("/h", "small").await.expect(204);
     at.put("/i", content).await.expect(201);
     at.ask("DELETE", "/i", &[], "").await.expect(204);

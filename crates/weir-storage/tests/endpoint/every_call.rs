@@ -20,7 +20,7 @@ const QUOTA: u64 = 200_000_000;
 const SMALL: usize = 10_000;
 const OLD: usize = 70_000;
 const MIDDLE: usize = 2_300_000;
-/// What goes behind the answer when it is removed, and has room for four streams.
+/// The size of a file that is removed behind the answer, and has room for four streams.
 const LARGE: usize = 4_400_000;
 
 /// A request that changes something, and what it finds.
@@ -46,7 +46,7 @@ enum Change {
     DeleteEmpty,
 }
 
-/// What lies in a folder: files by their paths, and directories, whose paths end with a slash.
+/// The content of a folder: files by their paths, and directories, whose paths end with a slash.
 type Content = BTreeMap<String, Bytes>;
 
 impl Change {
@@ -146,7 +146,7 @@ impl Change {
     }
 }
 
-/// What can go wrong at a call.
+/// The faults of a call.
 fn faults_at(call: Call, number: u64) -> Vec<Fault> {
     let full = if number.is_multiple_of(2) {
         Errno::NOSPC
@@ -282,7 +282,7 @@ impl Scene {
         }
     }
 
-    /// What is used is what lies there, and nothing is held for anybody.
+    /// The used bytes are those of the files, and no room is reserved any more.
     async fn check_books(&self, what: &str) {
         balanced(self.at()).await;
         let used = self.at().running.counters()["data"].used;
@@ -296,13 +296,13 @@ impl Scene {
         assert!(answer.text().contains(&due), "no {due} in {}\n{what}", answer.text());
     }
 
-    /// There is one place for transfers and one for copies: who does not give it back keeps all others out.
+    /// There is one place for transfers and one for copies: a request that does not give it back keeps all others out.
     async fn check_doors(&self, folder: &str, what: &str) {
         let path = |name: &str| format!("{folder}/{name}");
         let source = self.source.url(&format!("/{SMALL}"));
         let copied = self.at().pull(&path("after/pulled"), &source, &[]).await;
         assert!(succeeded(&copied), "{copied:?} after {what}");
-        // Nobody has claimed them for ever.
+        // No name is claimed for ever.
         for name in ["f", "g", "x/y/f", "after/put"] {
             let answer = self.at().put(&path(name), "next").await;
             assert!(answer.status.is_success(), "{name}: {answer:?} after {what}");
@@ -344,7 +344,7 @@ fn succeeded(answer: &Answer) -> bool {
     answer.status.is_success() && (answer.status.as_u16() != 202 || answer.last_word().starts_with("success"))
 }
 
-/// Whoever is refused learns whether to come again, or to look for another place.
+/// A refused client learns whether to come again, or to look for another place.
 fn check_answer(answer: &Answer, fault: Option<(Call, u64, Fault)>, what: &str) {
     if succeeded(answer) {
         return;
@@ -366,7 +366,7 @@ fn check_answer(answer: &Answer, fault: Option<(Call, u64, Fault)>, what: &str) 
     }
 }
 
-/// What lies below a directory.
+/// The content of a directory.
 fn content(root: &Path) -> Content {
     fn walk(folder: &Path, prefix: &str, all: &mut Content) {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -445,7 +445,7 @@ every_call! {
     a_deleted_empty_directory: DeleteEmpty,
 }
 
-/// Where nothing waits, whoever takes the bytes writes them too, on another way than above.
+/// Where nothing waits, the task that takes the bytes writes them too, on another way than above.
 macro_rules! every_call_in_memory {
     ($($name:ident: $change:ident),+ $(,)?) => {
         $(

@@ -1,4 +1,4 @@
-//! Credentials that end or are called back: what is under way goes on to its end, what comes next is refused.
+//! Credentials that end or are called back: a request under way goes on to its end, the next is refused.
 
 use std::{
     sync::{Arc, Mutex},
@@ -55,7 +55,7 @@ fn source(lab: &Lab, end: Option<SystemTime>, content: Body) -> (RunningServer, 
 const UNVERIFIED: (&str, &str) = ("RequireChecksumVerification", "false");
 const ONE: (&str, &str) = ("X-Number-Of-Streams", "1");
 
-/// A list of `fetch-crl` would count for users and not for servers: bytes would come from, and tokens go to, whoever stole a
+/// A list of `fetch-crl` would count for users and not for servers: bytes would come from, and tokens go to, the thief of a
 /// server's key.
 #[tokio::test]
 async fn a_server_that_was_revoked_is_refused() {

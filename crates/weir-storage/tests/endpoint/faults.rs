@@ -1,4 +1,4 @@
-//! What goes wrong in the field: each must end in an error that names the party, the phase and the cause, and leave nothing.
+//! Faults of the field: each must end in an error that names the party, the phase and the cause, and leave nothing.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn corruption_at_the_source_is_caught() {
     );
 }
 
-/// Flips a bit in the middle and sets the times back: what a disk does when it rots.
+/// Flips a bit in the middle and sets the times back: as a rotting disk does.
 fn rot(path: &std::path::Path) {
     let meta = std::fs::metadata(path).unwrap();
     let mut content = std::fs::read(path).unwrap();
@@ -286,7 +286,7 @@ async fn full_and_read_only_areas() {
         .await
         .failed(&["no-space (destination", "quota"]);
     full.until_clean().await;
-    // What was held for the failed ones is free again.
+    // The room of the failed ones is free again.
     full.put("/f", noise(999_000)).await.expect(201);
     full.put("/g", noise(2_000)).await.expect(507);
     full.ask("DELETE", "/f", &[], "").await.expect(204);
@@ -357,7 +357,7 @@ async fn paths_stay_inside() {
     assert!(!lab.dir.path().join("new").exists());
 }
 
-/// What an earlier life left behind is swept at start, and only that.
+/// The leftovers of an earlier life are swept at start, and only that.
 #[tokio::test]
 async fn leftovers_are_swept_at_start() {
     let lab = Lab::new();

@@ -233,7 +233,7 @@ async fn checksums_are_told_as_asked() {
         .await
         .expect(200);
     assert!(get.header("digest").contains(&digest(Algorithm::Adler32, &content)));
-    // Changed behind our back: what was stored counts no more.
+    // Changed behind our back: the stored checksum counts no more.
     std::fs::write(at.root.join("f"), "other").unwrap();
     assert_eq!(
         head("want-digest", "adler32").await.header("digest"),

@@ -1,4 +1,4 @@
-//! Flows that are marked: what networks are told of them, and that no tag breaks a transfer.
+//! Flows that are marked: the messages to networks, and that no tag breaks a transfer.
 
 use std::{net::UdpSocket, time::Duration};
 

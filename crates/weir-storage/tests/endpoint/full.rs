@@ -33,7 +33,7 @@ async fn change(at: &Endpoint, path: &str, instructions: &str) -> String {
         .text()
 }
 
-/// What PROPFIND tells of the property `a`.
+/// The value that PROPFIND gives of the property `a`.
 async fn told(at: &Endpoint, path: &str) -> Option<String> {
     let asked = "<propfind xmlns=\"DAV:\"><prop><a xmlns=\"urn:z\"/></prop></propfind>";
     let text = at
@@ -121,7 +121,7 @@ async fn an_update_is_carried_out_as_a_whole_or_not_at_all() {
             .expect(403);
     }
     assert_eq!(told(&at, "/f").await, None);
-    // What others have written there is no answer of ours.
+    // A property that others have written there is no answer of ours.
     let file = std::fs::File::open(at.root.join("f")).unwrap();
     for text in [
         "<D:x",
@@ -210,7 +210,7 @@ async fn directories_are_copied_as_a_whole() {
     assert_eq!(names("c"), ["c/e/f", "c/g"]);
     assert!(at.root.join("c/empty").is_dir() && at.root.join("s").is_dir());
     assert_eq!(at.get("/c/e/f").await.body, noise(100_000));
-    // Not merged: what was there is gone (RFC 4918 section 9.8.4).
+    // Not merged: the former content is gone (RFC 4918 section 9.8.4).
     at.put("/c/old", "old").await.expect(201);
     copy("/d/", "/c/", &[]).await.expect(204);
     assert_eq!(names("c"), ["c/e/f", "c/g"]);
@@ -225,7 +225,7 @@ async fn directories_are_copied_as_a_whole() {
     at.until_clean().await;
 }
 
-/// Whoever may write a directory may not thereby remove another, nor read one.
+/// A subject that may write a directory may not thereby remove another, nor read one.
 #[tokio::test]
 async fn copies_of_directories_need_every_right() {
     let lab = Lab::new();
@@ -258,7 +258,7 @@ async fn copies_of_directories_need_every_right() {
     assert_eq!(at.names(), ["c/f", "d/f", "t/f"]);
 }
 
-/// What is too large is refused before any of it is copied, and what a quota ends leaves nothing.
+/// A tree that is too large is refused before any of it is copied, and a copy that a quota ends leaves nothing.
 #[tokio::test]
 async fn what_is_too_large_is_not_copied_in_part() {
     let lab = Lab::new();

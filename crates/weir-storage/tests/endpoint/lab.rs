@@ -186,12 +186,12 @@ impl Lab {
         self.ca.file()
     }
 
-    /// What the authority says of certificates that were lost.
+    /// The authority's list of revoked certificates.
     pub(crate) fn revocation_list(&self, revoked: &[&weir_http::Identity]) -> String {
         self.ca.revocation_list(revoked).unwrap()
     }
 
-    /// One that revokes nobody and is good until then.
+    /// A list that revokes no certificate and is good until then.
     pub(crate) fn revocation_list_until(&self, end: SystemTime) -> String {
         self.ca.revocation_list_until(&[], end).unwrap()
     }
@@ -322,7 +322,7 @@ impl Issuer {
         }
     }
 
-    /// Nobody is there any more to ask for keys.
+    /// The issuer is not there any more to ask for keys.
     pub(crate) async fn leave(&mut self) {
         if let Some(server) = self.server.take() {
             server.shutdown().await;
@@ -468,7 +468,7 @@ impl Endpoint {
         names
     }
 
-    /// Waits until the private directory is empty: what was given up has been removed.
+    /// Waits until the private directory is empty: abandoned files have been removed.
     pub(crate) async fn until_clean(&self) {
         until("no leftovers", || self.leftovers() == 0).await;
     }

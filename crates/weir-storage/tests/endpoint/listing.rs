@@ -126,7 +126,7 @@ async fn names_that_no_listing_can_show_are_not_made_and_break_none() {
             .await
             .expect(400);
     }
-    // What came there by other ways, and neighbours that can be shown.
+    // Names that came there by other ways, and neighbours that can be shown.
     std::fs::write(at.root.join("d/\u{fffe}"), "x").unwrap();
     at.put("/d/%EF%BF%BD", "x").await.expect(201);
     for body in ["", DAVIX] {

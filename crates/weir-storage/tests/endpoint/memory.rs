@@ -25,7 +25,7 @@ const READERS: u64 = 4;
 /// Floors for the readers and 15 streams.
 const BUDGET: u64 = 19 * FLOOR;
 
-/// What the metrics say.
+/// The metrics.
 async fn metric(at: &Endpoint, name: &str) -> u64 {
     let page = at.get("/.well-known/weir/metrics").await.expect(200).text();
     let line = page.lines().find(|line| line.starts_with(name));

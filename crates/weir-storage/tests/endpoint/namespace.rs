@@ -191,7 +191,7 @@ async fn large_trees_go_behind_the_answer() {
     balanced(&at).await;
 }
 
-/// What is deeper than anybody nests could be made, and then not be named to remove it.
+/// A directory deeper than any real one could be made, and then not be named to remove it.
 #[tokio::test]
 async fn paths_have_a_depth() {
     let lab = Lab::new();
@@ -337,7 +337,7 @@ async fn areas_stay_apart() {
     at.push("/vo/cms/f", &elsewhere, &[]).await.copied();
 }
 
-/// A token for the outer area would read, and replace, what is in the inner one.
+/// A token for the outer area would read, and replace, files of the inner one.
 #[tokio::test]
 async fn areas_inside_one_another_are_refused_wherever_links_lead() {
     use weir_storage::{StartError, Storage, config::AreaConfig};

@@ -46,7 +46,7 @@ async fn files_and_parts_come_as_they_are() {
     assert_eq!(traffic.sent_failed, 0);
 }
 
-/// What came by other means has no checksums until it was read once, by us and not by the kernel.
+/// A file that came by other means has no checksums until it was read once, by us and not by the kernel.
 #[tokio::test]
 async fn the_first_reading_takes_the_checksums_and_the_second_gives_them() {
     let lab = Lab::new();

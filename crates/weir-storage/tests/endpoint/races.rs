@@ -1,4 +1,4 @@
-//! Many at one name while the disk is slow: whoever reads has one file from its first byte to its last, what was acknowledged last is
+//! Many at one name while the disk is slow: each reader has one file from its first byte to its last, the file that was acknowledged last is
 //! there, and the books balance.
 
 use std::{
@@ -24,7 +24,7 @@ async fn slow(lab: &Lab) -> (Faults, Endpoint) {
     (faults, at)
 }
 
-/// Who reads a file has that file, whatever becomes of its name meanwhile; and who comes later has the new one.
+/// A reader of a file has that file, whatever becomes of its name meanwhile; a later reader has the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_keeps_its_file() {
     let lab = Lab::new();
@@ -221,7 +221,7 @@ async fn carry_out(at: &Endpoint, step: Step, stamps: &AtomicU64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever clients do at once at a few names of a slow disk, nobody sees a mixture of two files, and the books balance.
+    /// With many clients at once at a few names of a slow disk, no reader sees a mixture of two files, and the books balance.
     #[test]
     fn nobody_sees_two_files_in_one(
         clients in proptest::collection::vec(proptest::collection::vec(step(), 1..12), 2..6),

@@ -115,7 +115,7 @@ async fn what_cannot_be_read_is_told() {
         assert!(body.is_some_and(|body| reading.is_right(&body)), "{reading:?}");
         for (call, count) in faults.calls() {
             for number in 0..count {
-                // What is kept would be told without a look.
+                // A kept checksum would be told without a look.
                 std::fs::write(at.root.join("g"), noise(SIZE)).unwrap();
                 std::fs::rename(at.root.join("g"), at.root.join("f")).unwrap();
                 faults.arm(call, number, Fault::Error(Errno::IO));

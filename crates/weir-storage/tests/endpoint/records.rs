@@ -1,4 +1,4 @@
-//! The record of each transfer: what an operator looks for when a copy was slow, or was not what it should have been.
+//! The record of each transfer: an operator reads it when a copy was slow, or wrong.
 
 use serde_json::{Value, json};
 use weir_units::Algorithm;

@@ -151,7 +151,7 @@ async fn a_configuration_that_is_no_good_changes_nothing() {
     broken.areas[0].read_only = true;
     broken.limits.copies = 0;
     at.running.reload(broken).await.unwrap_err();
-    // What it says is good, but a file that it names is not.
+    // Its own text is good, but a file that it names is not.
     let mut broken = config.clone();
     broken.areas[0].read_only = true;
     broken.tls.as_mut().unwrap().key = lab.dir.path().join("nowhere.key");
@@ -312,7 +312,7 @@ async fn files_that_change_are_taken() {
         .copied();
 }
 
-/// Who lost a key would go on being let in, on the connection that is open.
+/// A thief of a key would go on being let in, on the connection that is open.
 #[tokio::test]
 async fn a_client_that_was_revoked_is_refused() {
     let lab = Lab::new();

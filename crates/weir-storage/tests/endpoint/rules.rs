@@ -86,7 +86,7 @@ async fn rules_end_where_another_area_begins() {
     check(&at, &ops, "LIST", "/a/inner", 403).await;
     check(&at, &dune, "PUT", "/a/inner/f", 201).await;
     check(&at, &dune, "PUT", "/a/inner/f", 403).await;
-    // What leads there can be looked at, and no more.
+    // Directories that lead there can be looked at, and no more.
     check(&at, &dune, "PROPFIND", "/a", 207).await;
     check(&at, &dune, "PROPFIND", "/", 207).await;
     check(&at, &dune, "LIST", "/a", 403).await;

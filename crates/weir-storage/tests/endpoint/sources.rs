@@ -16,7 +16,7 @@ use super::{
 
 const SIZE: usize = 8 << 20;
 
-/// One that has little patience, and room for little more than the file.
+/// An endpoint with little patience, and room for little more than the file.
 async fn impatient(lab: &Lab) -> Endpoint {
     lab.endpoint("b", |config| {
         config.tpc.stall_timeout = Duration::from_secs(1);
@@ -61,7 +61,7 @@ async fn parts_of_fewer_bytes_than_promised() {
     b.pull("/f", &url, &[FOUR]).await.copied();
     assert!(b.get("/f").await.body == source.content);
     b.ask("DELETE", "/f", &[], "").await.expect(204);
-    // One that never gives its last byte.
+    // A source that never gives its last byte.
     let source = Source::new(SIZE, |number| {
         if number == 0 || number > 3 {
             Fate::Fewer(1)

@@ -1,4 +1,4 @@
-//! What the endpoint says of itself: alive, ready, and how full.
+//! The endpoint's own state: alive, ready, and how full.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn body(answer: &Answer) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-/// Asks until the answer has this status: what was found counts for two seconds.
+/// Asks until the answer has this status: a finding counts for two seconds.
 async fn until_ready(at: &Endpoint, status: u16) -> Value {
     for _ in 0..100 {
         let answer = at.ask("GET", READY, &[("authorization", "")], "").await;
@@ -54,7 +54,7 @@ async fn who_cannot_take_files_is_not_ready() {
     at.ask("GET", "/.well-known/weir/health", &[], "").await.expect(200);
 }
 
-/// Who asks at once would be told that the issuer is away, which nobody has asked yet.
+/// A client that asks at once would be told that the issuer is away, although it was not asked yet.
 #[tokio::test]
 async fn who_has_just_started_asks_before_it_answers() {
     let lab = Lab::new();
@@ -87,7 +87,7 @@ async fn an_issuer_that_is_away_is_told() {
     );
     let all = lab.endpoint("b", |config| config.issuers = vec![gone()]).await;
     until_ready(&all, 503).await;
-    // Who may not see metrics learns no names.
+    // A client that may not see metrics learns no names.
     let strange = lab.endpoint("c", |config| {
         config.issuers = vec![gone()];
         config.metrics_allow = Vec::new();

@@ -41,7 +41,7 @@ fn stripes(answer: &Answer) -> Vec<u64> {
     last.iter().map(|marker| marker.bytes).collect()
 }
 
-/// Whatever the size and the number of streams, the file is the same, and so are its checksums and the books of both sides.
+/// For every size and number of streams the file is the same, and so are its checksums and the books of both sides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_streams_make_one_file() {
     let lab = Lab::new();
@@ -92,17 +92,17 @@ async fn several_streams_make_one_file() {
     b.until_clean().await;
 }
 
-/// What was asked of a source, and how it answers.
+/// The requests to a source, and its answers.
 pub(super) struct Source {
     pub(super) content: Bytes,
     pub(super) ranges: Mutex<Vec<Range<u64>>>,
-    /// What becomes of the n-th GET of a part.
+    /// The outcome of the n-th GET of a part.
     pub(super) fate: Box<dyn Fn(usize) -> Fate + Send + Sync>,
-    /// What becomes of a GET of the whole.
+    /// The outcome of a GET of the whole.
     pub(super) whole: Fate,
     /// Left out of its answers; `versions of parts`: the tag, of parts alone.
     pub(super) without: &'static [&'static str],
-    /// What it announces.
+    /// The length that it announces.
     pub(super) algorithm: Algorithm,
     /// How it says that it packs the file.
     pub(super) encoding: Option<&'static str>,
@@ -229,7 +229,7 @@ impl Source {
                 response.headers_mut().remove(header::CONTENT_LENGTH);
             }
             Fate::Breaks(after) => {
-                // What was sent arrives before the end does.
+                // Sent bytes arrive before the end does.
                 let sent = stream::iter([Ok(whole.slice(..after.min(whole.len())))]);
                 let end = stream::once(async {
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -250,7 +250,7 @@ impl Source {
             }
             Fate::More(by) => {
                 response.headers_mut().remove(header::CONTENT_LENGTH);
-                // What is too much comes by itself, when all that is due has been taken.
+                // Excess bytes come by themselves, when all that is due has been taken.
                 let more = stream::once(async move {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     Ok(noise(by))
@@ -319,7 +319,7 @@ async fn the_time_to_the_first_byte_is_that_of_data() {
     assert_eq!(first_byte(&empty), None, "an empty file has no byte");
 }
 
-/// A stream that breaks goes on where it broke: what has come is not read again.
+/// A stream that breaks goes on where it broke: bytes that have come are not read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_streams_go_on_where_they_broke() {
     let lab = Lab::new();
@@ -518,7 +518,7 @@ async fn a_late_answer_is_no_long_way() {
     assert!(pulled.text().contains(" min_rtt_ms="), "{}", pulled.text());
 }
 
-/// What one stream would have compared, or refused, is compared and refused by several too.
+/// Several streams compare and refuse the same as one stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_streams_prove_no_less_than_one() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! What every parser at the door must survive, and hold to, for any input. Shared by the fuzz targets and the corpus test.
+//! Properties of every parser at the door, for any input. Shared by the fuzz targets and the corpus test.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use weir_http::range::{self, Requested};
@@ -44,7 +44,7 @@ pub(crate) fn markers(data: &[u8]) {
     assert!(whole.0.iter().filter(|said| matches!(said, Said::Last(_))).count() <= 1);
 }
 
-/// The body of a PROPFIND: what is understood must be answered in well-formed XML.
+/// The body of a PROPFIND: an understood one must be answered in well-formed XML.
 pub(crate) fn propfind(data: &[u8]) {
     let Ok(wanted) = dav::parse(data) else { return };
     let resource = resource();
@@ -69,7 +69,7 @@ fn resource() -> dav::Resource {
     }
 }
 
-/// The body of a PROPPATCH: what is understood must be answered in well-formed XML; what is kept of it must be read again as it was, and
+/// The body of a PROPPATCH: an understood one must be answered in well-formed XML; kept properties must be read again as they were, and
 /// shown in well-formed XML.
 pub(crate) fn proppatch(data: &[u8]) {
     let Ok(updates) = dav::parse_update(data) else {
@@ -133,7 +133,7 @@ pub(crate) fn scitag(data: &[u8]) {
     assert_eq!(Tag::from_header(values.iter().chain(&values).copied()), None);
 }
 
-/// Header lines of a COPY: what makes a message's frame must never be forwarded.
+/// Header lines of a COPY: headers that frame a message must never be forwarded.
 pub(crate) fn copy_headers(data: &[u8]) {
     let headers = headers(data);
     if let Ok(request) = copy::parse(&headers) {
@@ -152,7 +152,7 @@ pub(crate) fn copy_headers(data: &[u8]) {
     }
 }
 
-/// Header lines with checksums and wishes: what we answer must read back as the same.
+/// Header lines with checksums and wishes: our answer must read back as the same.
 pub(crate) fn digests(data: &[u8]) {
     let headers = headers(data);
     let Ok(announced) = digest::announced(&headers) else {

@@ -24,7 +24,7 @@ fn with_tokens(lab: &Lab, name: &str) -> impl FnOnce(&mut StorageConfig) {
     }
 }
 
-/// What is in an answer's token.
+/// The claims of an answer's token.
 fn claims(token: &str) -> Value {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     let payload = token.split('.').nth(1).unwrap();
@@ -255,7 +255,7 @@ async fn an_own_token_counts_where_it_was_made() {
         (&lines[1]["vo"], &lines[1]["issuer"]),
         (&json!("dune"), &json!(at.running.url()))
     );
-    // Whose own token does not count gets none.
+    // A client whose own token does not count gets none.
     for claims in [
         json!({"scope": "storage.read:/"}),
         json!({"scope": "", "wlcg.groups": ["/ops"]}),

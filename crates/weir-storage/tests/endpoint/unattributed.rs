@@ -55,7 +55,7 @@ async fn whatever_needs_attributes_does_without() {
         for algorithm in [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5] {
             assert_eq!(told(&b, path, algorithm).await, digest(algorithm, &content), "{path}");
         }
-        // What is not known is not told, and keeps nobody waiting; a second reading is no other than the first.
+        // An unknown checksum is left out, and keeps no client waiting; a second reading is no other than the first.
         for _ in 0..2 {
             let got = b.ask("GET", path, &[("want-digest", "adler32")], "").await.expect(200);
             assert!(got.body == content && got.header("digest").is_empty(), "{path}");

@@ -25,7 +25,7 @@ fn no_request_hides_in_another() {
         &format!("{}{GET}", put("Transfer-Encoding: chunked", &chunks)),
         &[201, 200],
     );
-    // Whichever of the two counts elsewhere, what follows is not read.
+    // Whichever of the two counts elsewhere, the rest is not read.
     for both in [
         "Content-Length: 5\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: chunked\r\nContent-Length: 5",

@@ -36,7 +36,7 @@ impl Path {
     }
 }
 
-/// What a file refers to.
+/// The paths that a file refers to.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub(super) paths: Vec<Path>,

@@ -1,4 +1,4 @@
-//! What is checked, from outside, in every step.
+//! Checks from outside, in every step.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ impl CleanUps {
         self.begun.insert(op);
     }
 
-    /// One that failed, and may work later, is not taken for done. Each life has its own patience.
+    /// A transfer that failed, and may work later, is not taken for done. Each life has its own patience.
     pub(super) fn check(&mut self, op: OpId, end: &End, next: Next) {
         let End::Failed(failure) = end else { return };
         if !self.begun.contains(&op) {
@@ -43,7 +43,7 @@ impl CleanUps {
 }
 
 impl World {
-    /// One that is `forced` needs no room, but takes some.
+    /// A `forced` transfer needs no room, but takes some.
     pub(super) fn hold(&mut self, transfer: TransferId, forced: bool) {
         assert!(!self.limits.hold, "{transfer} starts while everything is held");
         let link = self.links[&transfer];
@@ -55,9 +55,9 @@ impl World {
         }
         let of_core: Vec<Link> = self.own.iter().map(|transfer| self.links[transfer]).collect();
         self.check_limits(link, &of_core);
-        // After a crash, what was beyond the limits before may still run.
+        // After a crash, transfers from beyond the limits may still run.
         if !self.limits_changed && !self.ever_forced {
-            // What was cancelled in an earlier life holds no slot while it is cleaned up: that is what ends it.
+            // A transfer that was cancelled in an earlier life holds no slot while it is cleaned up: that is what ends it.
             let counted = self.held.iter().filter(|(transfer, _)| !self.is_stopping(**transfer));
             let all: Vec<Link> = counted.map(|(_, link)| *link).collect();
             self.check_limits(link, &all);

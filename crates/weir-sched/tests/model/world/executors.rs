@@ -1,4 +1,4 @@
-//! Executors and destinations: what becomes of operations.
+//! Executors and destinations: outcomes of operations.
 
 use weir_sched::{Op, Staging};
 use weir_units::Bytes;
@@ -35,7 +35,7 @@ impl World {
         self.inbox.push_back(Input::World(op, event));
     }
 
-    /// What becomes of an operation and of the destination.
+    /// The outcome of an operation, and the state of the destination.
     pub(super) fn end(&mut self, op: OpId, order: Op, fate: Fate) -> WorldEvent {
         if let Op::Stage { .. } | Op::Archive { .. } = order {
             return self.end_tape(op, order, fate);
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// What becomes of an operation at a tape.
+    /// The outcome of an operation at a tape.
     fn end_tape(&mut self, op: OpId, order: Op, fate: Fate) -> WorldEvent {
         match fate {
             Fate::Done => {

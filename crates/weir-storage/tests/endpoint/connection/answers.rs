@@ -2,7 +2,7 @@
 
 use super::requests::chunked_length;
 
-/// What is known of those who were asked.
+/// The requests that were sent.
 pub(super) struct Asked {
     /// How many answers there may be.
     pub(super) at_most: usize,
@@ -15,7 +15,7 @@ pub(super) struct Asked {
 /// The statuses of the final answers in what a server said; none if it is not well-formed, says more than it was asked, or goes on
 /// after it has said that it closes the connection.
 ///
-/// What follows the head of an answer to HEAD looks like a body to who does not know the question: both readings are tried.
+/// The bytes behind the head of an answer to HEAD look like a body to a reader that does not know the question: both readings are tried.
 pub(super) fn statuses(said: &[u8], asked: &Asked) -> Option<Vec<u16>> {
     if said.is_empty() {
         return Some(Vec::new());

@@ -1,4 +1,4 @@
-//! The bytes of a whole connection, into an endpoint as it serves: request lines and heads, frames of bodies, what they lead to,
+//! The bytes of a whole connection, into an endpoint as it serves: request lines and heads, frames of bodies, their effects,
 //! and the answers. Shared by the fuzz target, the corpus test and the tests of single cases.
 //!
 //! The clock stands still while anything goes on, and jumps to the next time limit when nothing does: a client that falls silent in
@@ -29,9 +29,9 @@ use weir_storage::{Running, Storage, dav};
 use super::lab::Lab;
 use answers::Asked;
 
-/// What lies in the area when a connection begins, by its path.
+/// The files of the area when a connection begins, by path.
 const FILES: [(&str, &[u8]); 2] = [("d/g", b"in a directory"), ("f", b"0123456789")];
-/// What lies outside of it, where a link in the area leads.
+/// A file outside of it, where a link in the area leads.
 const SECRET: &[u8] = b"what nobody may read";
 /// By far longer than any limit of the endpoint.
 const FOR_EVER: Duration = Duration::from_secs(100_000);

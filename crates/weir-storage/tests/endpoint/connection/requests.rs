@@ -1,6 +1,6 @@
 //! A reader of requests that takes only what no two readers take differently (RFC 9112), and gives up at anything else.
 
-/// What stands at the beginning of a stream of requests.
+/// The beginning of a stream of requests.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// A request of so many bytes.

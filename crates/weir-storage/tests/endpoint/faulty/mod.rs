@@ -1,7 +1,7 @@
 //! A back end that fails on demand: it stands before any other, counts what is asked of it, and at the n-th call of a kind does what
 //! disks, quotas and `kill -9` do.
 //!
-//! Behind it the disk is real: what a fault leaves lies there, and can be looked at, swept and counted like anything else.
+//! Behind it the disk is real: the leftovers of a fault lie there, and can be looked at, swept and counted like anything else.
 
 mod backend;
 
@@ -20,7 +20,7 @@ use weir_storage::{
 
 pub(crate) use backend::Faulty;
 
-/// What can be asked of a back end, of its readers, drafts, removals, listings and directories.
+/// The calls of a back end, of its readers, drafts, removals, listings and directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     Stat,
@@ -53,7 +53,7 @@ pub(crate) enum Call {
     Sweep,
 }
 
-/// What happens at a call.
+/// The effect at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing is done, and the system says why.
@@ -70,7 +70,7 @@ pub(crate) enum Fault {
     StopAfter,
 }
 
-/// What is to go wrong, and what has been asked so far; one for all areas, and for all lives of an endpoint.
+/// The planned faults, and the calls so far; one for all areas, and for all lives of an endpoint.
 #[derive(Clone, Default)]
 pub(crate) struct Faults(Arc<Shared>);
 
@@ -91,7 +91,7 @@ struct Plan {
     no_attributes: bool,
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 enum Verdict {
     Do,
     Fail(Errno),
@@ -223,7 +223,7 @@ impl Faults {
             Verdict::Fail(errno) | Verdict::Tear(errno) => Err(error(errno)),
             Verdict::Dead | Verdict::TornDead => Err(dead()),
             Verdict::DoneDead => {
-                // Who is dead cleans nothing up.
+                // A dead process cleans nothing up.
                 std::mem::forget(work());
                 Err(dead())
             }
@@ -235,12 +235,12 @@ fn error(errno: Errno) -> BackendError {
     BackendError::system("do what a test forbids", errno.into())
 }
 
-/// What a killed process would say, if it could.
+/// The error that a killed process would give, if it could.
 fn dead() -> BackendError {
     BackendError::system("go on after its end", io::Error::other("the process was killed"))
 }
 
-/// Areas in directories, behind faults. A directory stays open between two lives of an endpoint: what the first one left there cannot
+/// Areas in directories, behind faults. A directory stays open between two lives of an endpoint: leftovers of the first cannot
 /// be dropped, since dropping it would clean it up.
 pub(crate) struct FaultyAreas {
     faults: Faults,
