@@ -56,7 +56,7 @@ fn a_token_for_a_download_administers_nothing() {
 }
 
 #[test]
-fn who_comes_through_a_proxy_on_this_host_is_not_this_host() {
+fn a_client_behind_a_local_proxy_is_not_this_host() {
     // Behind a reverse proxy on the same host everybody would read every VO's names, depths and volumes.
     let services = Services::start(&[StorageSettings::new("ALPHA")], "").unwrap();
     for (door, refused) in [(&services.transfer.url, 401), (&services.storage("ALPHA").url, 403)] {

@@ -294,7 +294,7 @@ impl Lab {
 }
 
 #[test]
-fn what_goes_wrong_is_told_by_party_phase_cause_and_remedy() {
+fn a_failure_names_party_phase_cause_and_remedy() {
     // An operator would not know whom to call, or one bad file would take a whole job with it.
     let lab = Lab::new();
     let cases = |mode: &str| {

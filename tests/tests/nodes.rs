@@ -30,7 +30,7 @@ fn state(services: &Services, door: &str, job: &str) -> String {
 }
 
 #[test]
-fn what_comes_in_at_one_node_is_copied_by_another() {
+fn a_job_at_one_node_is_copied_by_another() {
     // Nodes that know nothing of each other would leave jobs lying, or unanswered.
     if !peers() {
         return;
@@ -150,7 +150,7 @@ fn uuid() -> &'static str {
 }
 
 #[test]
-fn what_a_stopped_executor_had_is_taken_over_within_15_s() {
+fn copies_of_a_stopped_executor_are_taken_over_within_15_s() {
     // Its transfers would wait for it as long as it stays away.
     if !peers() {
         return;

@@ -172,7 +172,7 @@ fn every_fault_of_a_storage_is_named_before_a_run_begins() -> Result<()> {
 }
 
 #[test]
-fn what_works_is_looked_at_and_run() -> Result<()> {
+fn a_probe_runs_all_that_works() -> Result<()> {
     // Wrong: the preflight refuses storage that works, or its files are counted as the run's.
     let services = Services::start(&["ALPHA"].map(StorageSettings::new), "")?;
     let folder = tempfile::tempdir()?;

@@ -221,7 +221,7 @@ fn clean(folder: &Path, more: &[&str]) -> Result<Run> {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a test tells one story")]
-fn what_a_killed_run_left_at_a_storage_is_removed_and_nothing_else() -> Result<()> {
+fn leftovers_of_a_killed_run_are_removed_and_nothing_else() -> Result<()> {
     // Wrong: a killed run fills somebody's storage for ever, or the clean-up deletes what somebody else has put or changed there.
     let grid = RunningGrid::up(STORAGES)?;
     let scratch = tempfile::tempdir()?;

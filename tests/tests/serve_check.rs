@@ -155,7 +155,7 @@ fn everything_that_is_wrong_is_named_at_once() -> Result<()> {
 }
 
 #[test]
-fn what_clients_would_complain_of_is_in_the_log_of_a_start() -> Result<()> {
+fn faults_of_a_certificate_are_in_the_log_of_a_start() -> Result<()> {
     // Wrong: "storage is ready", and each client refuses its certificate.
     let folder = tempfile::tempdir()?;
     let here = folder.path();

@@ -114,7 +114,7 @@ fn another_transfer_service_and_issuer_move_the_files() -> Result<()> {
 }
 
 #[test]
-fn what_an_fts3_does_not_tell_is_empty_in_the_report() -> Result<()> {
+fn figures_that_an_fts3_lacks_are_empty_in_the_report() -> Result<()> {
     // Wrong: numbers that nobody measured, or a run that fails for lack of them.
     let services = services()?;
     let address = Ipv4Addr::new(127, 0, 7, 240);

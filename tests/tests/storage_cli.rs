@@ -108,7 +108,7 @@ fn a_person_puts_lists_checks_gets_and_removes() {
 
 /// Half a file under its own name would be taken for the whole one.
 #[test]
-fn what_breaks_leaves_nothing_behind() {
+fn a_broken_copy_leaves_nothing_behind() {
     let cli = Cli::start();
     let here = cli.grid.scratch();
     fs::write(here.join("f"), Draw::new(6).bytes(5_000_000)).unwrap();

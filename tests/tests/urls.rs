@@ -10,7 +10,7 @@ const OF_SOURCE: &str = "authz=needle-aaaa";
 const OF_DESTINATION: &str = "X-Amz-Signature=needle-bbbb";
 
 #[test]
-fn what_urls_carry_is_in_no_dump_and_no_log() {
+fn queries_of_urls_are_in_no_dump_and_no_log() {
     // A reader of a backup could read and write the files of everybody.
     if !peers() {
         return;

@@ -19,8 +19,8 @@ pub(super) async fn delete(door: &Door, tally: &Tally, base: &str, files: usize,
     small::each(clients, files, make, tally).await;
 }
 
-/// Its latency is that of the first byte; the row's rate tells how long the whole took. On an open connection: the time that a process
-/// does before its first handshake, 45 ms of it, is no server's.
+/// Its latency is that of the first byte; the row's rate tells how long the whole took. On an open connection: the work of a process
+/// before its first handshake, 45 ms, is no server's.
 pub(super) async fn list(door: &Door, tally: &Tally, url: &str, entries: usize) {
     let asked = door.ask("OPTIONS", url).await;
     if asked.is_err() {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays() {
+    fn a_used_entry_stays() {
         // A busy token would be verified again and again while others pass by.
         let cache = Cache::default();
         cache.put(hash(0), small());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_gone_from_both_generations() {
+    fn a_removed_entry_is_gone_from_both_generations() {
         // A withdrawn token would come back.
         let cache = Cache::default();
         for number in 0..=Cache::CAPACITY / 2 {

@@ -242,7 +242,7 @@ mod tests {
 
     /// A storage's text would colour the reader's terminal, end a line of a log, or display as another text.
     #[test]
-    fn what_a_peer_says_moves_no_cursor() {
+    fn text_of_a_peer_moves_no_cursor() {
         let said = peer_text("  \u{1b}[31mRED \u{1b}]0;title\u{7}\r\nnext\u{9b}x\u{202e}gnp.exe\0 ");
         assert!(!said.chars().any(|c| c.is_control() || c == '\u{202e}'), "{said:?}");
         assert!(

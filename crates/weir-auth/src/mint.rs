@@ -178,7 +178,7 @@ mod tests {
 
     /// A service would refuse its own tokens, or accept those of another one with the same configuration.
     #[tokio::test]
-    async fn what_a_service_makes_it_takes_and_nobody_else_does() {
+    async fn a_service_takes_its_own_tokens_and_no_other_service_does() {
         let mint = |url: &str| Mint::new(SigningKey::generate().unwrap(), url);
         let (here, there) = (mint("https://se.example:8443"), mint("https://other.example"));
         let fetch: Arc<dyn Fetch> = Arc::new(Nobody);

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_programs_could_read_differently_is_refused() {
+    fn an_ambiguous_message_is_refused() {
         // A request could leave the directory that its token is for.
         for text in [
             "",
@@ -522,7 +522,7 @@ mod tests {
 
     // Rucio's client compares the paths of a listing with its own, character by character.
     #[test]
-    fn what_a_path_may_hold_as_it_is_is_not_encoded() {
+    fn allowed_characters_of_a_path_are_not_encoded() {
         let pchar = "azAZ09-._~!$&'()*+,;=:@";
         assert_eq!(url_segment(pchar).to_string(), pchar);
         assert_eq!(

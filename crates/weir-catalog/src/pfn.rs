@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_the_rse_is_refused_with_the_part_that_does_not_match() {
+    fn a_pfn_outside_the_rse_is_refused_with_the_part_that_does_not_match() {
         for (pfn, reason) in [
             ("victim", "no URL"),
             ("../outside", "no URL"),
@@ -295,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_taken_is_normal(text in "(davs|root)://se(:8443|:1094)?/{1,2}data/[a-z./%0-9\\\\]{0,20}") {
+        fn accepted_names_are_normal(text in "(davs|root)://se(:8443|:1094)?/{1,2}data/[a-z./%0-9\\\\]{0,20}") {
             if let Ok(path) = super::path(&text, &protocols()) {
                 prop_assert!(normal(&path).is_ok());
             }

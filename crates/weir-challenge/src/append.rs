@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_what_is_lost_is_told() {
+    fn waiting_messages_are_bounded_and_lost_ones_are_counted() {
         // Wrong: a run of days on a full disk fills the memory, or ends without a word about missing rows.
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("rows.csv");

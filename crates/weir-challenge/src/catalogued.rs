@@ -45,7 +45,7 @@ mod tests {
     use crate::storage::Counters;
 
     #[test]
-    fn what_the_catalogue_says_is_there_is_there() {
+    fn replicas_of_the_catalogue_are_at_the_storages() {
         // Wrong: a catalogue that lists files which no storage has, or a storage full of files that no catalogue knows, passes.
         let stored = |there: u64| -> Reading {
             let counters = Counters {

@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_deleted_is_not_left() {
+    fn a_deleted_file_is_no_leftover() {
         // Wrong: files are looked for that went long ago, or a file that was made again is forgotten.
         let text = "event,rse,path,size_bytes,checksum\nmake,A,/weir/r/src/0,5,\nmake,A,/weir/r/src/0,5,adler32:00000001\n\
             make,B,/weir/r/0/A/1,5,adler32:00000001\ndelete,B,/weir/r/0/A/1,0,\nmake,B,/weir/r/0/A/2,7,adler32:0000";

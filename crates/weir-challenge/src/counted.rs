@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_repeated_or_withdrawn_raises_no_alarm() {
+    fn repeated_and_withdrawn_transfers_raise_no_alarm() {
         // Wrong: a run with a repeated, failed or withdrawn transfer fails though nothing was lost, or such a one hides any loss.
         let doors = [door("a"), door("b")];
         let full = [failed(50_000, 7_000, ErrorClass::NoSpace)];

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_listing_is_an_error() {
+    fn an_answer_that_is_no_listing_is_an_error() {
         for document in [
             "",
             "hello",

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_written_value_reads_back() {
         // A sink would send messages of one VO as another's, or none.
         let mut lines = Lines::default();
         lines.write(MessageKind::State, "a tlas", b"{}");

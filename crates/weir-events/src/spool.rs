@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_has_cut_off_goes_and_the_rest_stays() {
+    fn an_interrupted_write_is_removed_after_a_crash_and_the_rest_stays() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(folder.path(), 0).unwrap();
         spool.append(b"CO one\nCO two\n").unwrap();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_has_read_goes() {
+    fn a_message_that_every_sink_has_read_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(folder.path(), 1 << 40).unwrap();
         let line = [vec![b'x'; (SEGMENT - 1) as usize], b"\n".to_vec()].concat();

@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_a_frame_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_a_frame_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = read(&bytes);
         }
 

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_hidden_however_it_is_written() {
+    fn a_repeated_secret_is_hidden_however_it_is_written() {
         shows("no /f?authz=s%65cret-a&rw=1 here", "no /f?*** here");
         shows("bad signature s%65cret-a", "bad signature ***");
         shows("bad signature secret-a, 1 time", "bad signature ***, 1 time");

@@ -66,7 +66,7 @@ mod tests {
 
     /// One user could keep all others out, or a place would be lost with every error.
     #[test]
-    fn nobody_takes_all_places_and_all_come_back() {
+    fn no_client_takes_all_places_and_all_come_back() {
         let places = Places::new(16, 8);
         let of = |user: &str, each: usize| std::iter::from_fn(|| places.enter(user, each)).collect::<Vec<_>>();
         let ada = of("ada", 1);

@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_finds_no_second_connection_goes_soon() {
+    async fn a_client_without_a_second_connection_leaves_soon() {
         // Thousands would wait with their slots for one user's long copies, and no other user's would begin.
         let relays = Semaphore::new(1);
         let patience = Duration::from_millis(20);

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_concealed_is_revealed_by_its_secret_alone() {
+    fn a_concealed_value_is_revealed_by_its_secret_alone() {
         for (url, shown) in [
             ("https://a/f", "https://a/f"),
             ("https://a/f?", "https://a/f?"),

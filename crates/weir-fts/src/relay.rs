@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_the_scheduler_goes_to_it() {
+    fn a_request_for_the_scheduler_goes_to_it() {
         // A cancel that a bystander answers stops nothing.
         for (method, path, expected) in [
             (Method::GET, "/jobs/1,2/files", true),

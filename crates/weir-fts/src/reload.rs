@@ -161,7 +161,7 @@ mod tests {
     use weir_executor::config::IssuerConfig;
 
     #[test]
-    fn what_needs_a_restart_stays_and_is_named() {
+    fn a_key_that_needs_a_restart_stays_and_is_named() {
         // An operator would believe in a limit that is not in force.
         let mut now = TransferConfig::new(([127, 0, 0, 1], 0).into());
         now.issuers = vec![IssuerConfig::new("https://one", "vo")];

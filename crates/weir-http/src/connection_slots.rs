@@ -312,7 +312,7 @@ mod tests {
 
     /// Cutting a transfer for a stranger would be worse than letting the stranger wait.
     #[tokio::test(start_paused = true)]
-    async fn nobody_at_work_is_asked_to_leave() {
+    async fn active_connections_are_not_closed() {
         let slots = ConnectionSlots::new(1, None);
         let working = slots.take(HERE).await.unwrap();
         working.slot.work();

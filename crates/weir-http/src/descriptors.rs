@@ -30,7 +30,7 @@ mod tests {
 
     /// A service that believed in more than it has would fail where it counts on them.
     #[test]
-    fn what_is_told_is_what_holds() {
+    fn reported_limits_are_those_in_force() {
         let told = raise_open_files();
         assert_eq!(told, getrlimit(Resource::Nofile).current);
         assert_eq!(raise_open_files(), told);

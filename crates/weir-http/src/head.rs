@@ -320,7 +320,7 @@ mod tests {
 
     /// An end of the connection as any other would wait for the answer to be read, with the memory.
     #[tokio::test]
-    async fn who_reads_no_answer_is_cut_and_who_has_read_it_sees_an_end() {
+    async fn an_unread_answer_is_cut_and_a_read_one_ends() {
         for is_sent in [false, true] {
             let slots = ConnectionSlots::new(1, None);
             let slot = slots.take("192.0.2.1".parse().unwrap()).await.unwrap().slot.clone();

@@ -229,7 +229,7 @@ mod tests {
 
     /// If newcomers overtook, or a waiter that gives up kept the turn, another one could wait for ever.
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_served_in_order() {
+    async fn waiters_are_served_in_order() {
         let heads = Heads::new(GROWTH * HEAD);
         let held = heads.take(HEAD).unwrap();
         let first = tokio::spawn(heads.clone().wait(HEAD));

@@ -327,7 +327,7 @@ mod tests {
 
     /// An operator would not know which address to allow, or allow it in vain.
     #[test]
-    fn what_is_refused_has_a_name_and_can_be_allowed() {
+    fn a_refused_address_is_named_and_can_be_allowed() {
         let filter = AddressFilter::allowing(&["10.0.0.0/8".parse().unwrap()]);
         for (text, kind) in [
             ("127.0.0.1", Some("a loopback")),
@@ -389,7 +389,7 @@ mod tests {
 
     /// Behind a reverse proxy on the same host, every client would appear to be this host.
     #[test]
-    fn what_a_proxy_passes_on_comes_from_nobody_known() {
+    fn a_proxied_request_has_no_known_address() {
         let ranges = this_host();
         let (here, there) = (address("127.0.0.1"), address("192.0.2.1"));
         let mut headers = HeaderMap::new();

@@ -188,7 +188,7 @@ mod tests {
     /// A client that reads too slowly holds its slot for good; one that keeps the pace must not be cut, however it is
     /// served.
     #[test]
-    fn who_takes_too_little_is_found_and_who_keeps_the_pace_is_not() {
+    fn a_slow_reader_is_found_and_a_steady_one_is_not() {
         let start = Instant::now();
         assert_eq!(carry(&mut taking(1000), start, 1000, |second| 11 * second), None);
         // In lumps, as windows open.

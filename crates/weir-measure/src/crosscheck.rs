@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_repeated_explains_a_difference_and_proves_nothing() {
+    fn repeated_attempts_explain_a_difference_and_prove_nothing() {
         // Wrong: a withdrawn or repeated transfer is a false alarm, or it hides a difference that is larger.
         assert_eq!(pass_of(0, None, 1_000_000, 1_000_000), Some(true));
         assert_eq!(pass_of(50_000, None, 1_000_000, 1_000_000), Some(true));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_explains_one_direction_does_not_explain_the_other() {
+    fn an_explanation_of_one_direction_does_not_explain_the_other() {
         // Wrong: a storage that lost bytes is excused by attempts that were repeated, or a pull that resumed is a false alarm.
         let pass = |[service, receiving, sending]: [u64; 3], apart| {
             let counted = Counted {

@@ -385,7 +385,7 @@ fn an_interrupted_run_never_passes() {
 }
 
 #[test]
-fn what_cannot_be_measured_does_not_pass() {
+fn a_threshold_without_a_figure_does_not_pass() {
     let (spec, figures) = account(windows(0, 12, 0), &[]);
     let threshold = at_least("S9", 0.0);
     let evaluated = evaluate(&threshold, &figures, &spec, &no_more());

@@ -165,7 +165,7 @@ fn the_smallest_file() {
 
 /// A grid written into a run folder would not be the grid that ran.
 #[test]
-fn what_is_written_reads_back() {
+fn a_written_value_reads_back() {
     let grid = Grid::parse(FULL, Path::new("/g/mixed.toml")).unwrap();
     let text = toml::to_string(&grid.to_toml()).unwrap();
     assert_eq!(

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_line_column_and_remedy() {
+    fn a_fault_is_named_with_line_column_and_remedy() {
         let text = "src-rse,dest-rse,rate,end,rule-lifetime,big-first\n\
             CERN-PROD,RAL-LCG,100,,,\nCERN-PROD,RAL-LCG2,-5,,,\nCERN-PROD,RAL-LCG2,1e12,,,\nCERN-PROD,,fast,tomorrow,9999999,maybe\n\
             NDGF-T1,NDGF-T1,1,2020-01-01T00:00:00Z,,\nCERN-PROD,RAL-LCG2,1,,\nCERN-PROD,RAL-LCG2,nan,,,\n";

@@ -40,7 +40,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_missing_and_what_is_surplus_are_differences_of_sets(
+        fn missing_and_surplus_files_are_differences_of_sets(
             files in prop::collection::btree_set((0..9_u64).prop_map(DidId), 0..6),
             rses in prop::collection::btree_set((0..4_u32).prop_map(RseId), 0..3),
             locks in prop::collection::btree_set(((0..9_u64).prop_map(DidId), (0..4_u32).prop_map(RseId)), 0..12),

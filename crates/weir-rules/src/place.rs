@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_while_it_is_deleted_is_brought_anew() {
+    fn a_file_that_is_wanted_during_its_deletion_is_copied_anew() {
         let place = Place::locked(Some(available(0).being_deleted()));
         assert_eq!(
             (place.request.unwrap().state, place.lock_state()),

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_back_falls_to_what_holds_for_all() {
+    fn a_removed_limit_falls_back_to_the_general_one() {
         let (mut settings, link) = (Settings::default(), Link::default());
         let resource = Resource::Link(link);
         for setting in [Setting::EveryLink(7), Setting::Slots(resource, Some(3))] {

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_writes_at_its_end_is_waited_for() {
+    async fn a_process_that_writes_at_its_end_is_waited_for() {
         // A store would be closed before its last record.
         let tasks = Tasks::default();
         let written = Arc::new(AtomicBool::new(false));

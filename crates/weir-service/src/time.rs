@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expired_stays_expired() {
+    fn an_expired_transfer_stays_expired() {
         // A machine that was suspended for ten hours would take tokens that were stolen, or given back, for a hundred more.
         let hours = 10 * HOUR.cast_signed();
         assert_eq!(judged(hours, 600), 36_000);

@@ -137,7 +137,7 @@ fn grain(plan: &SimPlan, scene: &Scene) -> f64 {
 
 /// If this fails, a policy moved far more than what a report estimates to be possible.
 #[test]
-fn nobody_moves_much_more_than_the_estimate() {
+fn no_policy_moves_much_more_than_the_estimate() {
     for seed in 0..300 {
         let plan = plan(seed);
         let scene = Scene::new(&plan);

@@ -160,7 +160,7 @@ fn failed_files_are_requested_again() {
 
 /// A rule that has ended would go on, or its files would count as delivered.
 #[test]
-fn what_has_not_come_when_a_rule_ends_never_does() {
+fn a_file_that_is_missing_when_its_rule_ends_never_comes() {
     for catalog in ["weir", "rucio"] {
         // The link carries a fifth of what is asked.
         let slow = "[[sim.link]]\nlink = \"A->B\"\ncapacity = \"26 Mb/s\"\n[sim.rucio]\ninjection_interval = \"1 m\"\n";

@@ -24,7 +24,7 @@ fn compared(text: &str) -> Comparison {
 
 /// A site would be said to be held back by another thing than what is narrow there.
 #[test]
-fn what_is_narrow_holds_a_site_back() {
+fn a_narrow_limit_holds_a_site_back() {
     let comparison = compared(RATES);
     let cause = |policy: &str, site: &str| {
         let at = comparison

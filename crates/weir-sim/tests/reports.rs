@@ -145,7 +145,7 @@ fn kind<'r>(outcome: &'r Ran, workload: &str) -> &'r WorkloadKind {
 
 /// The shipped challenges of steps, or one without a word about the simulated world, would not run, or not be judged.
 #[test]
-fn what_was_not_made_for_the_simulator_runs() {
+fn a_challenge_without_simulated_world_runs() {
     let matrix = simulated(&plan("juno-matrix.toml"), Policy::Weir, Rows::All);
     let WorkloadKind::Matrix { cells } = kind(&matrix, "matrix") else {
         panic!()

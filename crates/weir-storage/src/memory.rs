@@ -382,7 +382,7 @@ mod tests {
 
     /// A stream that holds on to more than it may while others wait keeps them waiting for as long as its peer likes.
     #[test]
-    fn who_waits_comes_before_who_has() {
+    fn waiters_come_before_holders() {
         let budget = Budget::new(4 << 20);
         let woken = Arc::new(AtomicUsize::new(0));
         budget.on_return({

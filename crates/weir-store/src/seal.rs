@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_comes_back_as_it_was() {
+    fn a_packed_value_comes_back_as_it_was() {
         let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let token = format!(
             "{}.{}.{}",

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_key() {
+    fn a_meaningless_setting_is_refused_with_its_key() {
         refused("listen = '127.0.0.1:0'\nlisten_port = 3", "listen_port");
         refused("listen = '127.0.0.1:0'", "issuer");
         let postgres = "[postgres]\nhost = 'h'\ndatabase = 'd'\nuser = 'u'\n";

@@ -52,7 +52,7 @@ mod tests {
 
     /// Attempts that each hold a connection and wait for another would wait for ever.
     #[test]
-    fn whoever_holds_a_connection_gets_the_second() {
+    fn the_holder_of_a_connection_gets_the_second() {
         for limit in [0, 64, 256, 1024, 4096, 20_000, 1 << 20, usize::MAX] {
             for clients in [0, 16, 512, 4096, usize::MAX] {
                 let share = Descriptors::share(limit, clients);

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_leaves_at_its_time_and_is_forgotten_at_its_time() {
+    fn an_ended_job_is_archived_and_forgotten_at_its_times() {
         let store = cancelled(SqliteStore::in_memory(), 1);
         let seconds = Duration::from_secs;
         let config = |keep| HistoryConfig {

@@ -18,7 +18,7 @@ mod tests {
 
     /// An escaped dot would show another name; an unescaped slash or question mark would request another path.
     #[test]
-    fn what_needs_no_escape_has_none() {
+    fn plain_characters_are_not_escaped() {
         assert_eq!(encoded("data-1_a.b~c.bin"), "data-1_a.b~c.bin");
         assert_eq!(encoded("a/b?c d%e"), "a%2Fb%3Fc%20d%25e");
         assert_eq!(encoded("é"), "%C3%A9");

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_taken_for_one() {
+    fn other_text_is_not_taken_for_a_token() {
         // A line end in a token would become a header of its own.
         for answer in [
             "",

@@ -111,7 +111,7 @@ mod tests {
 
     /// Our own output would be readable by no program, ours included.
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_written_value_reads_back() {
         for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
             let content = vec![7; length];
             let der = encode(0x30, &[&content[..length / 2], &content[length / 2..]]);

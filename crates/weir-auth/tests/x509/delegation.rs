@@ -97,7 +97,7 @@ fn a_limited_proxy_does_not_delegate() {
 
 /// Our own client could not delegate: by certificate or by proxy, with keys of both kinds.
 #[test]
-fn what_our_client_signs_is_taken() {
+fn a_proxy_that_our_client_signs_is_taken() {
     let site = Site::new();
     let certificates = site.open();
     let now = SystemTime::now();

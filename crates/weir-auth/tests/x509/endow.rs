@@ -319,7 +319,7 @@ async fn only_attributes_that_we_would_take_from_a_user_are_put_in() {
 
 /// A user would not learn why there is nothing, would wait for ever, or fill the memory.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_says_instead_is_told_on() {
+async fn another_answer_of_a_server_is_passed_on() {
     let scene = Scene::new();
     scene.stub.say(Says::refuses("NoSuchUser", "User unknown to this VO."));
     scene

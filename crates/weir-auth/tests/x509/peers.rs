@@ -210,7 +210,7 @@ sys.stdout.write(delegator._full_proxy_chain(proxy).decode())
 
 /// FTS's client could not delegate: its proxies differ from everybody else's.
 #[test]
-fn what_the_fts3_client_signs_is_taken() {
+fn a_proxy_that_the_fts3_client_signs_is_taken() {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers/bin/python");
     let Some(site) = by_openssl().filter(|_| python.exists()) else {
         return;

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_prints_is_read() {
+    fn numbers_as_python_prints_them_are_read() {
         // Printed by Python 3.11.
         let text = r#"[{'name': 'd*', "it's": "o'clock", 'n': -3, 'x': 1.5, 'y': True, 'z': None, 'l': [1, (2,)], 'e': '\\ \xe9 \n'}, {}]"#;
         let expected = json!([

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused() {
+    fn an_invalid_filter_is_refused() {
         for bad in ["[1]", "[{'a.like': 1}]", "[{'a': [1]}]", "[{'a.gt': 'x*'}]", "x"] {
             assert!(Filter::read(bad).is_err(), "{bad}");
         }

@@ -22,7 +22,7 @@ use crate::{
 on_both!(MIGRATIONS;
     a_load_follows_its_curve
     files_take_part_again_once_they_are_deleted
-    what_does_not_arrive_holds_back_and_is_lost_in_the_end
+    an_overdue_file_holds_back_and_is_lost_in_the_end
     quota_and_space_hold_back_what_does_not_fit
     a_destination_that_takes_nothing_is_named
     a_stop_ends_rules_and_lasts
@@ -201,7 +201,7 @@ async fn files_take_part_again_once_they_are_deleted(database: Database) {
     assert!(entries.iter().all(|entry| entry.held.is_none()), "{entries:?}");
 }
 
-async fn what_does_not_arrive_holds_back_and_is_lost_in_the_end(database: Database) {
+async fn an_overdue_file_holds_back_and_is_lost_in_the_end(database: Database) {
     let [s, a, _] = prepared(&database, 100).await;
     done(&database, adding("l1", plan((s, a), 300))).await;
     let world = World::new(&database);

@@ -28,7 +28,7 @@ use crate::{
 
 on_both!(MIGRATIONS;
     files_that_may_go_are_deleted_once
-    what_cannot_be_deleted_is_tried_again_and_delays_nothing
+    a_failed_deletion_is_tried_again_and_delays_nothing
     cached_copies_stay_while_there_is_room
     a_slow_storage_delays_no_other
     a_file_that_another_replica_has_stays
@@ -125,7 +125,7 @@ async fn files_that_may_go_are_deleted_once(database: Database) {
     assert!(store.files.lock().unwrap().is_empty());
 }
 
-async fn what_cannot_be_deleted_is_tried_again_and_delays_nothing(database: Database) {
+async fn a_failed_deletion_is_tried_again_and_delays_nothing(database: Database) {
     let (store, rse, _server) = with_files(&database, &["a", "stuck", "z"]).await;
     let reaper = reaper(&database, true);
     let turn = reaper.turn(rse).await.unwrap();

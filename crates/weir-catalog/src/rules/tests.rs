@@ -24,7 +24,7 @@ on_both!(MIGRATIONS;
     late_ends_of_an_earlier_request_change_nothing
     a_stuck_rule_says_why
     content_that_changes_is_followed
-    what_cannot_be_placed_holds_nothing_else_back
+    a_transfer_without_room_holds_no_other_back
     groupings_place_units
     placement_keeps_limits
     a_request_of_rules_that_are_over_is_not_due
@@ -354,7 +354,7 @@ async fn content_that_changes_is_followed(database: Database) {
     assert_eq!(done(&database, work).await, 2);
 }
 
-async fn what_cannot_be_placed_holds_nothing_else_back(database: Database) {
+async fn a_transfer_without_room_holds_no_other_back(database: Database) {
     let [s, a, _] = prepared(&database, 3).await;
     let work = |session: &mut dyn Session| {
         collection(session, "c", DidType::Container)?;

@@ -37,7 +37,7 @@ on_both!(MIGRATIONS;
     a_submission_whose_answer_is_lost_is_the_same_job
     a_busy_service_is_left_alone_as_long_as_it_asks
     a_file_that_is_refused_holds_no_other_back
-    what_no_rule_wants_is_cancelled
+    a_request_that_no_rule_wants_is_cancelled
     rules_that_end_while_the_service_is_down_leave_nothing_behind
     a_webhook_has_its_job_asked_for_at_once
     a_url_without_a_transfer_service_is_told
@@ -395,7 +395,7 @@ async fn a_file_that_is_refused_holds_no_other_back(database: Database) {
     assert!(rule.error.unwrap().contains("400: I do not like this file"));
 }
 
-async fn what_no_rule_wants_is_cancelled(database: Database) {
+async fn a_request_that_no_rule_wants_is_cancelled(database: Database) {
     let (service, url, _server) = serve();
     let [_, a, _] = with_rule(&database, 3).await;
     let mut transfers = submitter(&database, &url);

@@ -296,7 +296,7 @@ async fn a_busy_service_makes_transfers_late_not_lost() {
 }
 
 #[tokio::test]
-async fn what_is_refused_has_failed_with_its_class() {
+async fn a_refused_rule_has_failed_with_its_class() {
     // Wrong: a refused submission disappears from the account.
     let Setting {
         mut engine, service, ..
@@ -359,7 +359,7 @@ async fn withdrawn(why: Withdrawal, phase: Phase, answers: bool) -> Vec<Record> 
 }
 
 #[tokio::test]
-async fn what_hangs_has_failed_and_what_is_interrupted_has_not() {
+async fn a_hanging_transfer_has_failed_and_an_interrupted_one_has_not() {
     // Wrong: a service that never ends a tenth of all transfers passes, or Ctrl-C is a failure of the grid.
     for answers in [true, false] {
         for (phase, end, party) in [
@@ -409,7 +409,7 @@ async fn a_job_that_the_service_forgets_has_failed() {
 }
 
 #[tokio::test]
-async fn what_others_cancel_has_failed() {
+async fn a_transfer_that_others_cancel_has_failed() {
     // Wrong: an operator who cancels jobs of a challenge improves its failure rate.
     let Setting {
         mut engine, service, ..

@@ -72,7 +72,7 @@ fn statuses_are_told_apart() {
 }
 
 #[test]
-fn what_a_url_carries_is_not_repeated() {
+fn the_query_of_a_url_is_not_repeated() {
     let surl = Surl::parse_place("https://a/d?authz=needle-in-it");
     let surl = surl.expect("a URL");
     let refused = Refused::status(

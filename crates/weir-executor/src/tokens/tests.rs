@@ -141,7 +141,7 @@ async fn many_transfers_with_one_token_make_one_request() {
 }
 
 #[tokio::test]
-async fn what_was_granted_is_used_again_by_the_next_process() {
+async fn a_granted_token_is_used_by_the_next_process() {
     // A restart would ask for everything at once.
     let issuer = Issuer::start(turning());
     let token = issuer.token("a", 100);
@@ -415,7 +415,7 @@ async fn a_token_that_an_issuer_cannot_take_shuts_it_for_nobody() {
 }
 
 #[tokio::test]
-async fn what_an_issuer_repeats_is_not_told_on() {
+async fn a_secret_in_an_issuers_answer_is_not_passed_on() {
     let issuer = Issuer::start(|form: &Form| {
         let shown = form.get("refresh_token").cloned().unwrap_or_default();
         (
@@ -469,7 +469,7 @@ async fn tokens_that_wait_are_exchanged_before_they_expire() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_exchanged_is_tried_again() {
+async fn a_failed_exchange_is_tried_again() {
     let issuer = Issuer::start(|_| (503, String::new(), AT_ONCE));
     let tokens = (0..600).map(|n| issuer.token(&n.to_string(), 1000)).collect::<Vec<_>>();
     let store = knowing(&tokens.iter().collect::<Vec<_>>());

@@ -383,7 +383,7 @@ fn names_and_urls_have_bounds() {
 }
 
 #[test]
-fn what_a_database_cannot_hold_is_refused() {
+fn a_value_that_a_database_cannot_hold_is_refused() {
     for key in ["source_spacetoken", "spacetoken", "destination_spacetoken"] {
         assert!(read_it(&with_params(json!({ key: "a\u{0}b" }))).is_err(), "{key}");
         assert!(read_it(&with_params(json!({ key: "TOKEN ü" }))).is_ok(), "{key}");

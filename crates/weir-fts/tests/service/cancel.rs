@@ -146,7 +146,7 @@ async fn a_cancellation_that_races_completion_tells_the_truth() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_too_long_is_taken_back() {
+async fn an_overdue_file_is_cancelled() {
     let lab = Lab::start_with(|config| config.limits.link = 0).await;
     let (a, b) = (Stub::start(), Stub::start());
     let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);

@@ -237,7 +237,7 @@ async fn a_push_that_became_a_copy_within_the_source_is_no_verdict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_submitted_decides_where_the_source_tells_no_checksum() {
+async fn a_submitted_checksum_decides_where_the_source_reports_none() {
     let pair = pair().await;
     pair.a.fault("HEAD", "/f", Fault::NoDigest);
     let right = format!("ADLER32:{}", adler32(BYTES));
@@ -257,7 +257,7 @@ async fn what_was_submitted_decides_where_the_source_tells_no_checksum() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
+async fn a_storage_that_cannot_pull_is_pushed_to_and_one_without_copies_is_streamed_to() {
     let pair = pair().await;
     pair.b
         .fault("COPY", "/f", Fault::Status(400, "pull is not supported here"));
@@ -303,7 +303,7 @@ async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_counted_is_not_what_was_looked_up() {
+async fn counted_bytes_are_not_a_size_that_was_looked_up() {
     // Wrong: the size of the destination is told as what the service saw moving, and agrees with it whatever has moved.
     let pair = pair().await;
     let verdict = "Perf Marker\n Stripe Index: 0\n Stripe Bytes Transferred: 22\nEnd\nsuccess: Created\n";

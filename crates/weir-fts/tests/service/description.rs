@@ -117,7 +117,7 @@ async fn every_path_and_method_of_the_door_is_described_and_no_other() {
 
 /// A call that forgot to ask who comes would change settings for anybody.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_let_in_is_as_described() {
+async fn admitted_callers_are_those_described() {
     let lab = Lab::start().await;
     let description = described(&lab).await;
     let (mut checked, mut others) = ([0; 2], Vec::new());

@@ -29,7 +29,7 @@ async fn the_service_document_has_numbers_for_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_in_without_a_token_that_holds() {
+async fn a_valid_token_is_required() {
     let lab = Lab::start().await;
     let answer = lab.ask("", Method::GET, "/jobs", None).await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
@@ -400,7 +400,7 @@ async fn one_client_that_floods_the_queue_is_slowed_down_and_others_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_url_carries_after_its_path_is_shown_to_its_owner_alone() {
+async fn the_query_of_a_url_is_shown_to_its_owner_alone() {
     let lab = Lab::start_with(|config| config.limits.link = 0).await;
     let (a, b) = (Stub::start(), Stub::start());
     let mut secret = file(&a, &b, "/f?authz=S3CRET");

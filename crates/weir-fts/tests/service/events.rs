@@ -204,7 +204,7 @@ async fn every_attempt_that_fails_is_told_with_what_it_moved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cancelled_is_told_whether_it_ran_or_waited() {
+async fn a_cancellation_is_reported_whether_the_transfer_ran_or_waited() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.jsonl");
     let lab = Lab::start_with(|config| {

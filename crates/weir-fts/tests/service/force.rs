@@ -159,7 +159,7 @@ async fn a_forced_file_starts_past_the_limit_and_the_others_wait_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_forced_while_nothing_may_start_is_forced_after_a_restart() {
+async fn a_transfer_forced_during_a_drain_is_forced_after_a_restart() {
     let drain = |lab: &Lab, drain| json!({ "hostname": lab.host(), "drain": drain });
     let mut narrow = Narrow::start(None).await;
     narrow.until(["ACTIVE", "SUBMITTED", "SUBMITTED"]).await;

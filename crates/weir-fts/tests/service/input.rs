@@ -173,7 +173,7 @@ async fn any_character_is_kept_or_refused() {
 
 /// A body that is no submission would be taken for one, or end the service.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_submission_is_refused_in_words() {
+async fn an_invalid_submission_is_refused_in_words() {
     let lab = quiet().await;
     let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     let metadata = format!(

@@ -27,7 +27,7 @@ async fn delete(lab: &Lab, user: &str, path: &str) -> Answer {
 
 /// Clients read `http_status` of each job, and the status of the answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_over_is_not_modified_and_what_is_missing_is_told_in_its_place() {
+async fn ended_jobs_are_not_modified_and_missing_ones_are_reported_in_place() {
     let lab = quiet().await;
     let (one, two) = (
         lab.submit(json!([file("1")]), json!({})).await,
@@ -255,7 +255,7 @@ async fn administrators_of_a_vo_see_and_cancel_its_jobs_and_change_no_settings()
 
 /// Clients would take a page for JSON, or wait for what is never done here.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_here_says_so_in_json() {
+async fn an_unknown_path_is_answered_in_json() {
     let lab = quiet().await;
     for (method, path, status) in [
         (Method::GET, "/api-docs/", 404),

@@ -196,7 +196,7 @@ async fn a_storage_sees_the_user_s_own_token_and_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_said_before_anybody_is_asked() {
+async fn a_meaningless_command_is_refused_before_a_request() {
     let lab = Lab::start_with(|config| config.plain_http = false).await;
     let stub = Stub::start();
     let get = async |path: &str| lab.ask("alice", Method::GET, path, None).await;
@@ -431,7 +431,7 @@ async fn this_host_and_its_neighbours_are_not_asked() {
 
 /// Signatures in URLs would stand in errors, which people send around.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_url_carries_goes_to_its_storage_alone() {
+async fn the_query_of_a_url_goes_to_its_storage_alone() {
     let lab = Lab::start().await;
     let stub = Stub::start();
     stub.make_directory("/d");

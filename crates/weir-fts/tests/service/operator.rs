@@ -80,7 +80,7 @@ async fn a_banned_storage_element_loses_its_transfers_and_gets_no_new_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_banned_storage_element_waits_as_long_as_it_may() {
+async fn transfers_to_a_banned_storage_element_wait_as_long_as_they_may() {
     let (lab, a, b) = still().await;
     let first = lab.submit(job(&a, &b), json!({})).await;
     let ban = json!({ "storage": HERE, "status": "wait", "timeout": 1, "allow_submit": true });
@@ -257,7 +257,7 @@ async fn the_archive_has_jobs_that_ended_and_files_are_found_over_all_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_done_here_is_said_at_once() {
+async fn an_unsupported_request_is_refused_at_once() {
     let lab = Lab::start().await;
     let root = async |method, path: &str| lab.ask("root", method, path, None).await.status.as_u16();
     assert_eq!(root(Method::GET, "/whoami/certificate").await, 403);

@@ -108,7 +108,7 @@ async fn a_file_that_the_storage_says_was_there_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_provably_a_part_of_ours_stays() {
+async fn a_file_that_is_not_provably_ours_stays() {
     let broke = "failure: connection reset by peer\n";
     // As large as the source: another one's whole file, or ours; nobody can say.
     let (lab, a, b) = lab().await;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_is_finished_after_a_restart() {
+async fn an_acknowledged_job_is_finished_after_a_restart() {
     let mut lab = Lab::start_with(|config| config.limits.link = 4).await;
     let (a, b) = (Stub::start(), Stub::start());
     let mut files = Vec::new();

@@ -246,7 +246,7 @@ async fn files_on_the_way_are_replaced_and_the_last_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_at_a_taken_destination_is_told() {
+async fn the_file_at_a_taken_destination_is_reported() {
     let (lab, a, b) = (Lab::start().await, Stub::start(), Stub::start());
     a.put("/f", b"content");
     b.put("/f", b"another file");
@@ -275,7 +275,7 @@ async fn what_is_at_a_taken_destination_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_too_long_is_taken_back_with_all_its_sources() {
+async fn an_overdue_file_is_cancelled_with_all_its_sources() {
     let lab = Lab::start_with(|config| config.limits.link = 0).await;
     let [a, b, d] = [Stub::start(), Stub::start(), Stub::start()];
     let sources = [a.url("/f"), b.url("/f")];

@@ -133,7 +133,7 @@ async fn every_setting_is_kept_shown_and_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_holds_a_transfer_back_is_said_and_goes_with_its_cause() {
+async fn the_reason_of_a_wait_is_named_and_ends_with_its_cause() {
     let lab = Lab::start_with(|config| {
         config.limits.link = 7;
         config.user_level = weir_transfer::config::Level::Private;

@@ -120,7 +120,7 @@ async fn links_queues_and_names_of_other_vos_are_shown_to_administrators_only() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_holds_the_slots_is_told_without_links_of_others() {
+async fn holders_of_slots_are_named_without_links_of_others() {
     let scene = Scene::start(|config| config.limits.inbound = 1).await;
     let (from, to) = (Stub::start(), Stub::start());
     from.put("/f", b"bytes");

@@ -208,7 +208,7 @@ async fn a_cancelled_file_is_taken_back_from_the_tape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cancelled_while_it_is_asked_for_is_taken_back() {
+async fn a_cancelled_staging_request_is_withdrawn() {
     // The name of the request is not known yet: the library would bring it online, and keep it there for its lifetime.
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     source.fault("POST", STAGE, Fault::Slow(Duration::from_secs(2)));
@@ -243,7 +243,7 @@ async fn many_files_are_few_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_twice_is_asked_once_and_given_back_once() {
+async fn a_file_that_two_jobs_stage_is_requested_and_released_once() {
     // Some storages let the second request for a file wait for ever behind the first.
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     source.put("/f", b"x");

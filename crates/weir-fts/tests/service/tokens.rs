@@ -168,7 +168,7 @@ async fn while_the_issuer_is_silent_others_run_and_the_reason_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_refused_is_in_the_error() {
+async fn the_refused_value_is_in_the_error() {
     let scene = Scene::start(turning(1)).await;
     let id = scene.outlast().await;
     scene.granter.says(|_| refusal("invalid_scope"));
@@ -204,7 +204,7 @@ async fn unmanaged_tokens_are_used_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_a_token_does_not_get_the_ones_that_follow_it() {
+async fn the_finder_of_a_token_does_not_get_its_successors() {
     // In each copy a storage sees the token for the other one. Its owner submitted a job with a token of alice's, and had the
     // service show each fresh one to a host of his own.
     let scene = Scene::start(turning(60)).await;
@@ -280,7 +280,7 @@ async fn tokens_that_no_storage_would_take_are_refused_at_submission() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_its_issuer_did_not_sign_is_not_shown_to_it() {
+async fn a_forged_token_is_not_shown_to_its_issuer() {
     let scene = Scene::start(turning(60)).await;
     scene.block().await;
     scene.source.put("/f", b"bytes");

@@ -42,7 +42,7 @@ async fn start() -> Lab {
 
 /// A signed URL lets whoever reads it read or write the file: it is for its storages and for who submitted it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_url_carries_goes_to_its_storage_and_back_to_its_owner_alone() {
+async fn the_query_of_a_url_goes_to_its_storage_and_its_owner_alone() {
     let mut lab = start().await;
     let (a, b) = (Stub::start(), Stub::start());
     for name in ["/f", "/held"] {

@@ -192,7 +192,7 @@ async fn a_delegated_proxy_gets_attributes_and_files_move_with_them() {
 
 /// A user would lose a good proxy to a bad answer, or not learn what is wrong.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_says_why_and_changes_nothing() {
+async fn a_failure_says_why_and_changes_nothing() {
     let scene = Scene::start().await;
     assert_eq!(scene.ada().delegate(&scene.ada, 12).await.status, StatusCode::CREATED);
     let before = scene.delegated().await;
@@ -324,7 +324,7 @@ async fn a_proxy_that_was_taken_back_does_not_come_back() {
 
 /// One user whose VOMS server does not answer would keep all others from theirs, or these would take it for their server's fault.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_keeps_others_from_their_attributes() {
+async fn a_slow_user_does_not_delay_attributes_of_others() {
     let scene = Scene::start().await;
     let bob = scene.grid.certificate("Bob");
     let user = scene.grid.with(&bob);

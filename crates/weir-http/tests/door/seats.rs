@@ -41,7 +41,7 @@ async fn a_full_server_serves_a_newcomer_in_an_idle_ones_place() {
 
 /// A transfer that is cut for a newcomer is lost work.
 #[tokio::test]
-async fn whoever_is_at_work_keeps_the_place() {
+async fn an_active_connection_keeps_its_place() {
     let server = start(1, None);
     let mut working = TcpStream::connect(server.address()).await.unwrap();
     let answer = tokio::spawn(async move { ask(&mut working, "/1000").await });

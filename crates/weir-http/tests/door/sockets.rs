@@ -18,7 +18,7 @@ fn another_congestion() -> String {
 
 /// Settings that are read and never reach the kernel would be believed.
 #[tokio::test]
-async fn what_is_set_holds_for_both_ends_of_a_connection() {
+async fn a_setting_holds_for_both_ends_of_a_connection() {
     let settings = SocketSettings {
         congestion: Some(another_congestion()),
         pacing: NonZeroU64::new(50_000_000),
@@ -84,7 +84,7 @@ async fn what_is_set_holds_for_both_ends_of_a_connection() {
 
 /// A congestion control that is misspelt would be noticed in the next data challenge.
 #[test]
-fn what_the_kernel_refuses_is_named() {
+fn an_option_that_the_kernel_refuses_is_named() {
     let settings = SocketSettings {
         congestion: Some("nosuch".into()),
         ..SocketSettings::default()

@@ -14,7 +14,7 @@ fn start(limits: ServerLimits) -> RunningServer {
 
 /// A client in the kernel's backlog has been told that it is connected: its request would meet a reset.
 #[tokio::test]
-async fn who_is_in_the_backlog_when_the_server_stops_is_answered() {
+async fn a_connection_in_the_backlog_of_a_stopping_server_is_answered() {
     let server = start(ServerLimits::default());
     // The server's task gets no turn before this test waits for something.
     let mut waiting: Vec<_> = (0..20)

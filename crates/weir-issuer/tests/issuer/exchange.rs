@@ -171,7 +171,7 @@ async fn a_refresh_token_outlives_the_issuer_and_its_keys() {
 }
 
 #[tokio::test]
-async fn who_may_not_exchange_gets_nothing() {
+async fn a_client_without_the_right_to_exchange_gets_nothing() {
     // Every program with a secret could make itself anybody.
     let world = world_with(service(false));
     let grants = world.grants().await;

@@ -256,7 +256,7 @@ async fn discovery_names_the_endpoints_in_both_forms() {
 }
 
 #[tokio::test]
-async fn what_is_issued_and_refused_is_counted() {
+async fn issued_and_refused_tokens_are_counted() {
     // An operator would learn from users that nobody gets tokens.
     let world = world();
     world.fresh().await;
@@ -420,7 +420,7 @@ async fn a_source_asks_once_for_many() {
 }
 
 #[tokio::test]
-async fn those_that_wait_for_a_token_share_the_failure() {
+async fn waiters_for_a_token_share_the_failure() {
     // With an issuer that does not answer, the thousandth transfer would wait a thousand time limits.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/token", listener.local_addr().unwrap());

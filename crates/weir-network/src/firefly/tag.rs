@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_a_tag_in_range_or_none(values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..3)) {
+        fn any_text_is_a_tag_in_range_or_none(values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..3)) {
             if let Some(tag) = Tag::from_header(values.iter().map(Vec::as_slice)) {
                 prop_assert!((LEAST..=MOST).contains(&u32::from(tag.number())));
                 prop_assert_eq!(tag.number(), tag.experiment() << 6 | tag.activity());

@@ -87,7 +87,7 @@ fn a_cycle_injects_what_is_due_before_the_next_one() {
 }
 
 #[test]
-fn what_waits_holds_back_and_what_is_old_is_given_up() {
+fn waiting_bytes_hold_back_and_old_ones_are_given_up() {
     let terms = terms();
     let waiting = Sums {
         injected: Bytes(400 * MB),
@@ -111,7 +111,7 @@ fn what_waits_holds_back_and_what_is_old_is_given_up() {
 }
 
 #[test]
-fn what_was_lost_is_replaced_to_a_quarter() {
+fn lost_bytes_are_replaced_to_a_quarter() {
     let terms = terms();
     let decide = |lost: u64| {
         let sums = Sums {

@@ -61,7 +61,7 @@ fn weights_are_numbers() {
 }
 
 #[test]
-fn what_one_unit_takes_the_next_does_not_find() {
+fn records_of_one_unit_are_not_given_to_the_next() {
     let mut all = candidates(2);
     (all[0].quota_left, all[1].room) = (Some(Bytes(15)), Some(Bytes(10)));
     let mut placement = Placement::new(all, 1, 3).unwrap();

@@ -48,7 +48,7 @@ fn the_best_source_comes_first() {
 }
 
 #[test]
-fn what_cannot_be_a_source_says_why() {
+fn an_impossible_source_says_why() {
     let links = links(&[(1, 9, 1), (2, 9, 1), (3, 9, 1)]);
     let mut all = [source(1), source(2), source(3), source(4), source(9)];
     (all[0].readable, all[1].wanted, all[2].shares_scheme) = (false, false, false);

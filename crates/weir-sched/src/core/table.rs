@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tape_is_asked_for_and_what_is_done_share_a_byte() {
+    fn requests_to_tape_and_their_state_share_a_byte() {
         let mut row = Row::new(TransferId(1), Bytes(0), 0, 0);
         for (work, stage, archive) in [
             (Work::Copy, Staging::No, true),

@@ -64,7 +64,7 @@ proptest! {
 
     /// As above, where no limit ever changes.
     #[test]
-    fn what_is_forced_counts(moves in prop::collection::vec(prop_oneof![8 => a_move(), 1 => force_move()], 1..250)) {
+    fn a_forced_transfer_counts(moves in prop::collection::vec(prop_oneof![8 => a_move(), 1 => force_move()], 1..250)) {
         play(&moves, 1000);
     }
 }

@@ -3,7 +3,7 @@
 use crate::check;
 
 #[test]
-fn what_is_forced_starts_at_once_and_counts_for_all_others() {
+fn a_forced_transfer_starts_at_once_and_counts_for_all_others() {
     // The one file that an experiment waits for stands behind a hundred thousand.
     check(
         "
@@ -75,7 +75,7 @@ fn storage_elements_vos_and_groups_are_no_obstacle_and_count_it() {
 }
 
 #[test]
-fn what_does_not_wait_for_its_copy_is_not_forced_and_nothing_is_forced_twice() {
+fn only_a_waiting_file_is_forced_and_only_once() {
     check(
         "
         hold true
@@ -119,7 +119,7 @@ fn what_does_not_wait_for_its_copy_is_not_forced_and_nothing_is_forced_twice() {
 }
 
 #[test]
-fn what_is_held_back_waits_even_if_it_is_forced() {
+fn a_held_transfer_waits_even_if_it_is_forced() {
     // A ban is a limit of 0: a forced file would spoil a storage that is being repaired.
     check(
         "
@@ -189,7 +189,7 @@ fn a_retry_that_is_forced_does_not_wait_and_the_next_one_does() {
 }
 
 #[test]
-fn what_was_forced_and_has_not_started_is_forced_after_a_crash() {
+fn a_forced_file_that_has_not_started_is_forced_after_a_crash() {
     check(
         "
         limit links 1

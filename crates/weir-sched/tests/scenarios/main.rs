@@ -439,7 +439,7 @@ fn after_a_crash_active_transfers_come_first_and_look_before_they_copy() {
 }
 
 #[test]
-fn what_was_cancelled_is_cleaned_up_where_nothing_may_start() {
+fn a_cancelled_transfer_is_cleaned_up_where_nothing_may_start() {
     // A ban that cancels takes all slots away: a job that it stopped would stay as it is until somebody lifts the ban.
     check(
         "
@@ -465,7 +465,7 @@ fn what_was_cancelled_is_cleaned_up_where_nothing_may_start() {
 }
 
 #[test]
-fn what_the_store_did_not_have_did_not_happen() {
+fn an_unstored_change_did_not_happen() {
     check(
         "
         submit A→B 1..3

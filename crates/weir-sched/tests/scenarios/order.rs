@@ -219,7 +219,7 @@ fn a_rate_of_nothing_holds_everything_back() {
 }
 
 #[test]
-fn what_is_broken_is_paused_and_tried_again() {
+fn a_broken_link_is_paused_and_tried_again() {
     // A full disk would eat the retries of thousands of files within minutes.
     check(
         "

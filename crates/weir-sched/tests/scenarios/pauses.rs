@@ -176,7 +176,7 @@ fn a_slot_is_kept_for_a_minute_at_most() {
 }
 
 #[test]
-fn what_is_due_and_does_not_move_is_told() {
+fn an_overdue_wait_is_reported() {
     // Health would say that all is well while a transfer waits for an alarm that never comes.
     let mut stage = Stage::new();
     stage.play("limit links 10");

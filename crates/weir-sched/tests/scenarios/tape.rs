@@ -90,7 +90,7 @@ fn staging_is_tried_again() {
 }
 
 #[test]
-fn what_was_cancelled_at_a_tape_is_over_at_once() {
+fn a_cancelled_staging_ends_at_once() {
     // Nothing of it is at the destination: there is nothing to look for there, not even after a crash.
     check(
         "

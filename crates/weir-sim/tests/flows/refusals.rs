@@ -47,7 +47,7 @@ fn links_have_bounds() {
 }
 
 #[test]
-fn what_is_not_json_names_its_line() {
+fn a_body_that_is_not_json_names_its_line() {
     refused(
         "{\"links\": [\n{\"name\": \"a\", \"bandwidth_bps\": NaN}]}",
         "2: links[0].bandwidth_bps: expected value; write valid JSON, which has no NaN or Infinity (column 32)",
@@ -65,7 +65,7 @@ fn what_is_not_json_names_its_line() {
 
 /// If this fails, a wrong value among ten thousand in one line cannot be found.
 #[test]
-fn what_is_of_another_type_names_its_key() {
+fn a_value_of_another_type_names_its_key() {
     let remedy = "see docs/network-model.md for the keys and their values";
     for (text, expected) in [
         (

@@ -107,7 +107,7 @@ mod tests {
 
     /// One client at its limit would hold up its whole VO.
     #[test]
-    fn who_cannot_go_lets_others_pass() {
+    fn a_blocked_waiter_lets_others_pass() {
         let mut line = WaitQueue::default();
         for client in ["x", "x", "y"] {
             line.join("vo", client);
@@ -120,7 +120,7 @@ mod tests {
     proptest! {
         /// Every waiting entry either leaves or has its turn, exactly once.
         #[test]
-        fn nobody_is_lost_and_nobody_is_served_twice(steps in prop::collection::vec((0..3_u8, 0..4_usize), 1..300)) {
+        fn each_waiter_is_served_exactly_once(steps in prop::collection::vec((0..3_u8, 0..4_usize), 1..300)) {
             let mut line = WaitQueue::default();
             let mut inside: Vec<u64> = Vec::new();
             let mut next = 0_u64;

@@ -198,7 +198,7 @@ mod tests {
 
     /// A quota of the control group does not show in the machine's counters.
     #[test]
-    fn who_has_used_up_what_it_may_is_busy() {
+    fn a_client_at_its_limit_is_busy() {
         let start = Instant::now();
         let earlier = reading(start, 0, 100);
         assert!(reading(start, 250, 100 + 460).is_busy_since(&earlier, 2));

@@ -74,7 +74,7 @@ async fn one_vo_does_not_starve_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_used_up_a_share_is_told_so_and_others_go_on() {
+async fn a_client_beyond_its_share_is_told_so_and_others_go_on() {
     let share = Share {
         vo: Some("*".to_owned()),
         copies: Some(1),
@@ -250,7 +250,7 @@ async fn a_client_that_holds_its_share_of_memory_waits_for_its_own() {
 
 /// A client that goes away while it waits must leave nothing behind, at whichever moment.
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_line_loses_no_place() {
+async fn a_waiter_that_leaves_loses_no_place() {
     let admission = admission(&one_at_a_time(), &[]);
     let held = admission.line_up(Work::Copy, party("a")).unwrap();
     let leaving = admission.line_up(Work::Copy, party("b")).unwrap();
@@ -303,7 +303,7 @@ async fn copies_beyond_the_first_begin_as_the_processors_have_time() {
 
 /// A burst on an idle machine would be refused, though there are places for all of it.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_time_alone_is_not_in_the_queue() {
+async fn a_waiter_for_time_alone_is_not_in_the_queue() {
     let (limits, first) = spacious();
     let limits = Limits {
         copies_queued: 1,
@@ -328,7 +328,7 @@ async fn who_waits_for_time_alone_is_not_in_the_queue() {
 
 /// Copies that began because memory came free would fill the first places, and all others wait though the machine is idle.
 #[tokio::test(start_paused = true)]
-async fn somebody_looks_at_the_processors_however_copies_begin() {
+async fn the_processors_are_watched_however_copies_begin() {
     let (limits, first) = spacious();
     let one = Limits {
         copies: 1,

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_share_have_the_same() {
+    fn sharers_have_equal_rates() {
         let bucket = Bucket::new(1_000_000);
         let start = SECOND as u64;
         // Two senders with pieces of 10 kB: when each may go on, and the bytes that they have sent.

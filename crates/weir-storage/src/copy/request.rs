@@ -229,7 +229,7 @@ mod tests {
 
     /// An ambiguous COPY once truncated a source.
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn a_meaningless_request_is_refused() {
         let check = |lines: &[(&str, &str)], expected: &str| {
             let error = parse(&headers(lines)).unwrap_err();
             assert!(error.contains(expected), "{lines:?}: {error}");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_again_is_not_taken() {
+    fn an_unreadable_property_is_refused() {
         let text = |declared: &str| {
             format!(
                 "<D:propertyupdate xmlns:D=\"DAV:\" {declared}><D:set><D:prop><W:p xmlns:W=\"urn:w\"/></D:prop></D:set></D:propertyupdate>"
@@ -154,7 +154,7 @@ mod tests {
     proptest! {
         /// A property that is stored over and over must not change.
         #[test]
-        fn what_is_kept_is_read_as_it_was(values in proptest::collection::vec("[a-z<&>\"' \t\r\n\u{e9}\u{10000}]{0,20}", 1..5)) {
+        fn a_kept_record_is_read_as_it_was(values in proptest::collection::vec("[a-z<&>\"' \t\r\n\u{e9}\u{10000}]{0,20}", 1..5)) {
             let instructions: String = values.iter().enumerate().map(|(number, value)| {
                 set(&format!("p{number}"), &quick_xml::escape::escape(value).replace('\r', "&#13;"))
             }).collect();

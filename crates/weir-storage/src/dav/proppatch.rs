@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_and_removed_is_named() {
+    fn set_and_removed_properties_are_named() {
         let body = br#"<?xml version="1.0"?><D:propertyupdate xmlns:D="DAV:" xmlns:Z="urn:z">
             <D:set><D:prop><D:getetag>x</D:getetag><Z:author><Z:name>n</Z:name></Z:author></D:prop></D:set>
             <D:remove><D:prop><Z:old/><D:getetag/></D:prop></D:remove></D:propertyupdate>"#;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_update_is_refused() {
+    fn an_invalid_update_is_refused() {
         for body in [
             "",
             "<D:propfind xmlns:D=\"DAV:\"><D:set><D:prop><D:a/></D:prop></D:set></D:propfind>",

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_has_beyond_its_floors_counts() {
+    fn memory_of_a_client_beyond_its_floors_counts() {
         let budget = Budget::new(80 * FLOOR);
         let client = budget.client("reader");
         let sizes = [6 * FLOOR, 3 * FLOOR, FLOOR];

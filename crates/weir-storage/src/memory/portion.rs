@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_the_largest() {
+    fn the_largest_fitting_size_is_found() {
         let sizes: [usize; 3] = [9 * FLOOR, 7 * FLOOR, FLOOR / 2];
         let check = |most, place: usize| {
             let size = sizes[place].max(FLOOR);

@@ -104,7 +104,7 @@ mod tests {
     /// A file would be looked for in a directory that is not open, or an operator would trust a setting that is not in
     /// force.
     #[test]
-    fn what_needs_a_restart_stays_and_is_named() {
+    fn a_key_that_needs_a_restart_stays_and_is_named() {
         let now = config();
         let mut new = config();
         new.listen = "127.0.0.1:1".parse().unwrap();

@@ -173,7 +173,7 @@ mod tests {
     proptest! {
         /// The end of a token would be a day off in some year.
         #[test]
-        fn what_is_written_reads_back(seconds in 0_u64..253_402_300_800) {
+        fn a_written_value_reads_back(seconds in 0_u64..253_402_300_800) {
             let time = UNIX_EPOCH + Duration::from_secs(seconds);
             prop_assert_eq!(timestamp(&rfc3339(time, false)), Some(time));
         }

@@ -23,8 +23,8 @@ macro_rules! backend_suite {
             trees_go_with_all_that_is_in_them,
             trees_of_any_depth_are_counted_and_removed,
             large_files_go_bit_by_bit,
-            what_is_replaced_goes_bit_by_bit,
-            what_is_read_is_not_cut_short,
+            a_replaced_file_is_removed_bit_by_bit,
+            a_read_body_is_not_truncated,
             directories_take_the_place_of_what_is_there,
             directories_that_others_made_are_flushed_too,
         }
@@ -342,7 +342,7 @@ fn large_files_go_bit_by_bit(backend: &dyn Backend) {
 }
 
 /// A file that another takes the name of is removed as one that is deleted.
-fn what_is_replaced_goes_bit_by_bit(backend: &dyn Backend) {
+fn a_replaced_file_is_removed_bit_by_bit(backend: &dyn Backend) {
     write_large(backend, "/f", 20);
     let published = write_large(backend, "/f", 20);
     assert_eq!(published.replaced.unwrap().size, 20 * MIB);
@@ -362,7 +362,7 @@ fn what_is_replaced_goes_bit_by_bit(backend: &dyn Backend) {
 }
 
 /// A reader of a file reads it to its end, even if it is deleted meanwhile.
-fn what_is_read_is_not_cut_short(backend: &dyn Backend) {
+fn a_read_body_is_not_truncated(backend: &dyn Backend) {
     write_large(backend, "/f", 20);
     let reader = backend.open(&path("/f")).unwrap();
     let (_, changed) = backend.remove_file(&path("/f")).unwrap();

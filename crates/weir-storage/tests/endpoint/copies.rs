@@ -407,7 +407,7 @@ async fn a_push_believes_no_yes_that_comes_too_early() {
 
 /// An operator who looks for the limit of a link would look at numbers of no connection, or of those alone that are still open.
 #[tokio::test]
-async fn what_tcp_did_is_counted_by_side_and_congestion_control() {
+async fn tcp_figures_are_counted_by_side_and_congestion_control() {
     let lab = Lab::new();
     let a = lab
         .endpoint("a", |config| config.tpc.sockets.congestion = Some("reno".into()))

@@ -21,7 +21,7 @@ async fn total(at: &Endpoint, name: &str, with: &str) -> u64 {
 /// Clients leave when they like, also while the whole file is being put in place: each visible file must have been counted,
 /// byte for byte, and nothing else as complete. Otherwise two counters of one transfer differ for no reason.
 #[tokio::test]
-async fn what_is_visible_is_what_was_counted() {
+async fn visible_files_are_the_counted_ones() {
     let lab = Lab::new();
     let from = lab.endpoint("from", |_| {}).await;
     // The disk makes the last step long.

@@ -14,7 +14,7 @@ use super::{
 /// While the disk takes its time over one client's change, others whose names share a lock with it go on; and nobody is
 /// told of a change that a power cut could undo.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_waits_for_a_strangers_flush() {
+async fn a_flush_delays_no_other_client() {
     let lab = Lab::new();
     let faults = Faults::default();
     let at = lab

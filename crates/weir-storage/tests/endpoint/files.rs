@@ -15,7 +15,7 @@ use super::{
 
 /// Bytes that come back changed, or a size that is wrong, are the end of all trust.
 #[tokio::test]
-async fn what_goes_in_comes_out() {
+async fn bytes_come_out_as_they_went_in() {
     let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     // Around the edges of the blocks that are read and the batches that are written.
@@ -349,7 +349,7 @@ async fn names_of_any_kind() {
 
 /// HTTP's own corners.
 #[tokio::test]
-async fn what_is_not_offered_is_refused() {
+async fn an_unoffered_protocol_is_refused() {
     let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let options = at

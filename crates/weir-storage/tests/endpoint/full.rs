@@ -260,7 +260,7 @@ async fn copies_of_directories_need_every_right() {
 
 /// A tree that is too large is refused before any of it is copied, and a copy that a quota ends leaves nothing.
 #[tokio::test]
-async fn what_is_too_large_is_not_copied_in_part() {
+async fn a_tree_that_is_too_large_is_not_copied_in_part() {
     let lab = Lab::new();
     let limited = |config: &mut StorageConfig| {
         full(config);

@@ -223,7 +223,7 @@ proptest! {
 
     /// With many clients at once at a few names of a slow disk, no reader sees a mixture of two files, and the books balance.
     #[test]
-    fn nobody_sees_two_files_in_one(
+    fn no_reader_sees_two_files_in_one(
         clients in proptest::collection::vec(proptest::collection::vec(step(), 1..12), 2..6),
         call in slow_call(), millis in 0..4_u64,
     ) {

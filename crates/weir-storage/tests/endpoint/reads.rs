@@ -83,7 +83,7 @@ impl Reading {
 
 /// A file cut short, or a listing without its end, would pass for the whole one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_is_told() {
+async fn an_unreadable_row_is_reported() {
     let lab = Lab::new();
     let faults = Faults::default();
     let to = lab.endpoint("to", |_| {}).await;

@@ -173,7 +173,7 @@ async fn a_configuration_that_is_no_good_changes_nothing() {
 
 /// Settings of areas, limits and lists would need a restart.
 #[tokio::test]
-async fn what_an_operator_changes_counts() {
+async fn an_operators_change_takes_effect() {
     let lab = Lab::new();
     let (at, mut config) = configured(&lab, |config| config.limits.transfers = 1).await;
     at.put("/d/f", noise(2_000_000)).await.expect(201);

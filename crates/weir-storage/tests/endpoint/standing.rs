@@ -34,7 +34,7 @@ async fn until_ready(at: &Endpoint, status: u16) -> Value {
 
 /// Load would be sent to an endpoint that cannot take it, or kept from one that can.
 #[tokio::test]
-async fn who_cannot_take_files_is_not_ready() {
+async fn an_endpoint_that_takes_no_files_is_not_ready() {
     let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let alive = at
@@ -56,7 +56,7 @@ async fn who_cannot_take_files_is_not_ready() {
 
 /// A client that asks at once would be told that the issuer is away, although it was not asked yet.
 #[tokio::test]
-async fn who_has_just_started_asks_before_it_answers() {
+async fn a_started_endpoint_asks_its_issuer_before_it_answers() {
     let lab = Lab::new();
     // On a busy machine one of them may wait in vain.
     for name in ["a", "b", "c", "d", "e"] {

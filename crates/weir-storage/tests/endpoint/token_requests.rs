@@ -353,7 +353,7 @@ async fn any_other_post_is_refused() {
 
 /// A token of ours would be made for nobody: one whose holder no record could name.
 #[tokio::test]
-async fn nobody_without_a_name_is_given_a_token() {
+async fn a_nameless_client_gets_no_token() {
     let lab = Lab::new();
     let with_tokens = with_tokens(&lab, "a");
     let at = lab

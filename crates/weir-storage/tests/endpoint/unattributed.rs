@@ -18,7 +18,7 @@ async fn told(at: &Endpoint, path: &str, algorithm: Algorithm) -> String {
 
 /// An endpoint on such a file system would refuse files, or vouch for nothing, or for the wrong bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_needs_attributes_does_without() {
+async fn a_file_system_without_attributes_is_served() {
     let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     let faults = Faults::default();

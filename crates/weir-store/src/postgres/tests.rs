@@ -233,7 +233,7 @@ fn a_piece_has_one_worker_and_a_frozen_one_applies_nothing() {
 }
 
 #[test]
-fn what_is_executed_later_is_done_in_order_or_not_at_all() {
+fn deferred_statements_run_in_order_or_not_at_all() {
     if !wanted() {
         return;
     }

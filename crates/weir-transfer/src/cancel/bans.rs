@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_ban_let_wait_is_looked_for_now_and_then() {
+    fn banned_waiters_are_looked_at_periodically() {
         // With ten million transfers, each look takes the store seconds.
         let sweeps = Sweeps::default();
         assert!(sweeps.is_due("https://b", 5, 10));

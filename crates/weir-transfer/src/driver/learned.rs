@@ -103,7 +103,7 @@ mod tests {
     use crate::store::{Store as _, sqlite::SqliteStore};
 
     #[test]
-    fn what_was_learned_survives_under_other_numbers() {
+    fn learned_rates_survive_under_other_numbers() {
         // A cap given back to another storage would overload it.
         let mut names = Names::default();
         let link = Link {

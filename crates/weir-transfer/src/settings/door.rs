@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_says_outweighs_its_vo_and_that_all_others() {
+    fn a_jobs_setting_outweighs_its_vos_and_that_the_general_one() {
         let link = json!({ "symbolicname": "ab", "source": "https://a", "destination": "https://b", "nostreams": 4 });
         let settings = settings(&[
             (

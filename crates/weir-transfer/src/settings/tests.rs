@@ -90,7 +90,7 @@ fn a_link_that_makes_no_sense_is_refused_in_words() {
 }
 
 #[test]
-fn what_a_second_call_does_not_say_stays() {
+fn keys_that_a_second_call_leaves_out_stay() {
     let first = a_link(json!({ "max_active": 7, "weir": { "target": "10 Gb/s" } })).unwrap();
     let body = object(json!({ "symbolicname": "ab", "max_active": 9 }));
     let second = normal_link(&body, Some(&first)).unwrap();
@@ -147,7 +147,7 @@ fn shares_of_activities_keep_their_proportions_and_those_not_listed_count_as_def
 }
 
 #[test]
-fn what_is_removed_gives_way_to_the_configuration_file() {
+fn a_removed_setting_gives_way_to_the_configuration_file() {
     let place = Place::Link(pair());
     let base = Plan::from([(Key::Slots(place.clone()), Worth::Number(40))]);
     let settings = Settings::load(&SqliteStore::in_memory(), base).unwrap();

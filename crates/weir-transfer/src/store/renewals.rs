@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_reads_back_as_it_was_and_under_its_own_name_only() {
+    fn a_sealed_value_opens_under_its_own_name_only() {
         // A row moved to another's place would give its tokens to a stranger's transfers.
         let kept = Renewal {
             access: Some(Secret::new("access")),

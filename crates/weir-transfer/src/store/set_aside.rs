@@ -111,7 +111,7 @@ mod tests {
     };
 
     #[test]
-    fn what_the_store_will_never_take_holds_nothing_up() {
+    fn a_change_that_the_store_never_takes_holds_nothing_up() {
         // One value that the database cannot hold once stopped everything, and again after each restart.
         let store = Arc::new(SqliteStore::in_memory());
         let (tell, told) = mpsc::channel();

@@ -98,7 +98,7 @@ pub(super) fn live(restored: Restored) -> LiveJob {
     }
 }
 
-pub(crate) fn what_was_submitted_is_read_back<K: Keeper>() {
+pub(crate) fn a_submission_is_read_back<K: Keeper>() {
     let keeper = K::new();
     {
         let store = keeper.open();
@@ -255,7 +255,7 @@ pub(crate) fn a_storage_that_lies_about_bytes_harms_nobody<K: Keeper>() {
     assert_eq!(job_state(&store, 1), JobState::Finished);
 }
 
-pub(crate) fn what_a_file_claims_is_read_back<K: Keeper>() {
+pub(crate) fn the_claim_of_a_file_is_read_back<K: Keeper>() {
     let keeper = K::new();
     let claim = |since, until| Change::Claim {
         file: 1,
@@ -398,14 +398,14 @@ pub(crate) fn a_batch_is_all_or_nothing<K: Keeper>() {
 macro_rules! store_suite {
     ($keeper:ty) => { crate::store::suite::store_suite!($keeper, true); }; ($keeper:ty, $wanted:expr) => {
         crate::store::suite::store_suite!(@tests $keeper, $wanted;
-            what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
-            a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, bytes_of_all_attempts_add_up,
+            a_submission_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
+            a_failed_attempt_is_remembered, the_claim_of_a_file_is_read_back, bytes_of_all_attempts_add_up,
             a_storage_that_lies_about_bytes_harms_nobody, a_source_follows_whatever_the_parameters_hold, cancel_takes_only_what_is_live,
             a_stopping_file_stays_active_until_its_end, only_live_files_are_restored, a_batch_is_all_or_nothing, listings_are_filtered,
-            what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history, a_large_job_leaves_in_pieces,
+            overdue_transfers_are_found, settings_are_kept, an_old_job_is_answered_from_history, a_large_job_leaves_in_pieces,
             only_what_ended_leaves, a_token_goes_with_its_last_file, history_is_forgotten, a_large_job_is_forgotten_in_time,
             one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape, pins_are_kept_until_they_are_given_back,
-            retries_at_a_tape_wait_for_the_same, what_an_issuer_gave_is_kept_as_long_as_its_token, only_tokens_that_wait_are_due,
+            retries_at_a_tape_wait_for_the_same, an_issuers_answer_is_kept_as_long_as_its_token, only_tokens_that_wait_are_due,
             waiting_for_an_issuer_is_no_retry, secrets_are_kept_for_their_time, the_first_of_several_secrets_stays,
             a_secret_is_replaced_if_it_is_still_there,
             only_jobs_of_certificates_see_the_proxy, urls_keep_their_secrets_to_themselves, a_destination_has_one_writer,

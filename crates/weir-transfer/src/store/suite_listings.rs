@@ -94,7 +94,7 @@ pub(crate) fn listings_are_filtered<K: Keeper>() {
     );
 }
 
-pub(crate) fn what_waits_too_long_is_found<K: Keeper>() {
+pub(crate) fn overdue_transfers_are_found<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();
     let mut late = submission(1, 1, 3);

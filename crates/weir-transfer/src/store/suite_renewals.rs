@@ -42,7 +42,7 @@ fn read(store: &impl Store, job: u128) -> Option<(String, i64, String)> {
 }
 
 /// A restart would ask the issuer again, with a refresh token that it took back; or the secrets of jobs long gone would pile up.
-pub(crate) fn what_an_issuer_gave_is_kept_as_long_as_its_token<K: Keeper>() {
+pub(crate) fn an_issuers_answer_is_kept_as_long_as_its_token<K: Keeper>() {
     let keeper = K::new();
     {
         let store = keeper.open();

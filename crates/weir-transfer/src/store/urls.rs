@@ -85,7 +85,7 @@ mod tests {
     use crate::testing::surl;
 
     #[test]
-    fn what_is_sealed_opens_for_its_file_and_its_side_only() {
+    fn a_sealed_token_opens_for_its_file_and_side_only() {
         let sealer = Sealer::ephemeral();
         let mut file = NewFile {
             id: 7,

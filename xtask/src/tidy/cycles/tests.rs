@@ -56,7 +56,7 @@ fn each_way_back_is_found() {
 
 /// Words that only look like a way back would be told: tests, comments, text, visibility, other crates, methods.
 #[test]
-fn what_is_no_use_is_not_counted() {
+fn a_request_that_uses_nothing_is_not_counted() {
     for other in [
         "#[cfg(test)] mod tests { use crate::above::f; }",
         "#[cfg(test)] use crate::above::f;",

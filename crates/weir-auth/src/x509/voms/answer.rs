@@ -251,7 +251,7 @@ mod tests {
 
     /// Anything would be taken for attributes.
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn an_answer_of_another_shape_is_refused() {
         for body in [
             "",
             "hello",

@@ -115,7 +115,7 @@ mod tests {
 
     /// A user could write a request of their own into ours.
     #[test]
-    fn what_cannot_be_written_into_a_url_is_refused() {
+    fn a_name_that_no_url_can_hold_is_refused() {
         for wrong in [
             "",
             ":",

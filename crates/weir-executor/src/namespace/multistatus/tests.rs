@@ -73,7 +73,7 @@ fn a_storage_of_any_make_is_understood() {
 }
 
 #[test]
-fn what_cannot_be_told_is_not_made_up() {
+fn unknown_figures_are_absent() {
     let forbidden = "<D:response><D:href>/d/f</D:href><D:status>HTTP/1.1 403 Forbidden</D:status></D:response>";
     assert_eq!(told(&within(forbidden))[0].status, Some(403));
     let none = "<D:response><D:href>/d/f</D:href><D:propstat><D:prop><D:resourcetype/></D:prop>\
@@ -123,7 +123,7 @@ fn nonsense_is_refused() {
 
 /// A storage, or an attacker in its place, could fill the memory.
 #[test]
-fn what_does_not_end_is_cut_off() {
+fn an_endless_answer_is_cut_off() {
     let response = "<D:response><D:href>/d/f</D:href></D:response>";
     let many = read_in(within(&response.repeat(11)).as_bytes(), 1000, 10);
     assert_eq!(many, Err(Unread::TooMany(10)));

@@ -111,7 +111,7 @@ fn messages_that_nobody_asked_for_are_refused() {
 
 /// A client need not wait after its last handshake message, and the network may put both into one packet.
 #[test]
-fn what_follows_the_handshake_at_once_is_kept() {
+fn bytes_behind_the_handshake_are_kept() {
     let (_, _, heard) = pair_with(None, |client| {
         let mut out = client.says(b"data");
         out.extend(client.crafts(ALERT, &[1, 0]));

@@ -120,7 +120,7 @@ proptest! {
 
     /// A head and a body lie in several places, and records end where they like.
     #[test]
-    fn what_lies_in_several_places_is_sealed_in_order(lengths in proptest::collection::vec(0usize..40_000, 1..6)) {
+    fn secrets_of_several_places_are_sealed_in_order(lengths in proptest::collection::vec(0usize..40_000, 1..6)) {
         let (mut server, mut client) = pair(None);
         let pieces: Vec<Vec<u8>> = lengths
             .iter()

@@ -69,7 +69,7 @@ mod tests {
 
     /// Tests a disk's file system and one in memory, which report cached pages in different ways.
     #[test]
-    fn what_was_just_written_is_in_memory_and_reads_the_same() {
+    fn new_bytes_are_in_memory_and_read_the_same() {
         for folder in [std::env::temp_dir(), "/dev/shm".into()] {
             let mut file = tempfile::tempfile_in(&folder).unwrap();
             let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
@@ -89,7 +89,7 @@ mod tests {
 
     /// A thread that serves others would wait for the disk.
     #[test]
-    fn what_is_on_the_disk_alone_is_not_waited_for() {
+    fn a_file_on_disk_alone_is_not_waited_for() {
         // So large that it is not there again by the time of the second look: each look has the kernel read ahead a little.
         const SIZE: usize = 64 << 20;
         // Beside the programs that were built: temporary files may lie in memory.

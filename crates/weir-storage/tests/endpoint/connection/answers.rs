@@ -110,7 +110,7 @@ impl Head {
 
 /// A reader that takes anything would find nothing.
 #[test]
-fn what_is_not_well_formed_is_seen() {
+fn malformed_xml_is_found() {
     let check = |said: &str, at_most: usize, by_head: bool, broke: bool, expected: Option<&[u16]>| {
         let asked = Asked {
             at_most,

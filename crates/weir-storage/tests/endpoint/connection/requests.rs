@@ -134,7 +134,7 @@ fn number(text: &str, radix: u32) -> Option<usize> {
 
 /// Were the count too high, hidden requests could be answered unseen; too low, and good answers were blamed.
 #[test]
-fn what_is_clear_is_counted_and_what_is_not_is_bounded() {
+fn certain_matches_are_counted_and_others_bounded() {
     let check = |sent: &str, expected: usize| assert_eq!(answers_at_most(sent.as_bytes()), expected, "{sent:?}");
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     check("", 0);

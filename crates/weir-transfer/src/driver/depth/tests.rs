@@ -99,7 +99,7 @@ fn the_sources_of_a_file_are_one_transfer_in_every_queue() {
 }
 
 #[test]
-fn what_is_beyond_depth_or_age_is_refused_until_it_shrinks() {
+fn a_queue_beyond_depth_or_age_refuses_until_it_shrinks() {
     let mut depth = Depth::default();
     depth.limit_to(limits(10, 3600));
     come(&mut depth, 1, 1, 20, 0).unwrap();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_over_in_the_middle() {
+    fn no_node_takes_over_in_the_middle() {
         // An operation begun under the old leader would end after the new scheduler has looked.
         if !wanted() {
             return;

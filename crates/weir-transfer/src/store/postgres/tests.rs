@@ -229,7 +229,7 @@ fn a_batch_whose_commit_was_not_answered_is_written_once() {
 }
 
 #[test]
-fn what_postgresql_cannot_hold_does_not_stop_the_writer() {
+fn a_value_that_postgresql_cannot_hold_does_not_stop_the_writer() {
     // A refused row would be tried again for ever, and nothing would be written any more.
     if !wanted() {
         return;
@@ -522,7 +522,7 @@ impl Bench {
 }
 
 #[test]
-fn who_stands_still_for_a_term_does_not_lead_whatever_the_databases_clock_says() {
+fn a_node_that_stood_still_for_a_term_does_not_lead_whatever_the_databases_clock_says() {
     // The clock went back ten minutes and the scheduler died: no node scheduled until the clock had caught up.
     if !wanted() {
         return;

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_reads_the_files_and_no_token_is_in_them() {
+    fn files_are_private_and_hold_no_token() {
         let keeper = OnDisk::new();
         let store = keeper.open();
         store.apply(&[Change::Submit(Box::new(submission(1, 1, 2)))]).unwrap();
