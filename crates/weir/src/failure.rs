@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "every exit code of the contract is named, whoever uses it")]
 pub(crate) enum Exit {
     /// Done; a challenge passed.
     Done,
@@ -46,7 +45,6 @@ pub(crate) struct Failure {
     remedy: Option<String>,
 }
 
-#[allow(dead_code, reason = "each command uses the constructors it needs")]
 impl Failure {
     /// The input is wrong (exit 2).
     pub(crate) fn bad_input(error: impl Into<anyhow::Error>) -> Self {

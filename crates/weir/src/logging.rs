@@ -92,7 +92,6 @@ fn tell_of_panic(panic: &std::panic::PanicHookInfo<'_>) {
 }
 
 /// Sends log lines from `info` upwards to this file too, until [`detach_file`].
-#[allow(dead_code, reason = "used by `challenge run`")]
 pub(crate) fn attach_file(path: &Path) -> Result<(), Failure> {
     let file = open_log(path).map_err(Failure::could_not_run)?;
     *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
@@ -100,7 +99,6 @@ pub(crate) fn attach_file(path: &Path) -> Result<(), Failure> {
 }
 
 /// Ends the run's own log.
-#[allow(dead_code, reason = "used by `challenge run`")]
 pub(crate) fn detach_file() {
     *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }

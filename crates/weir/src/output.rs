@@ -53,7 +53,6 @@ struct Event<'a, T> {
     data: &'a T,
 }
 
-#[allow(dead_code, reason = "the commands that stream events use the whole vocabulary")]
 impl Output {
     /// Prints for the command of this name (`challenge check`).
     pub(crate) fn new(command: String, json: bool, no_color: bool) -> Self {
