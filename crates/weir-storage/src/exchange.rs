@@ -12,13 +12,12 @@ use std::{
 use http::{HeaderMap, Method, StatusCode, Version, header};
 use weir_http::{ConnectionInfo, CutShort};
 use weir_network::firefly::{Marked, Tag};
-use weir_units::Checksums;
+use weir_units::{Checksums, Timestamp};
 
 use crate::{
     access::{Caller, Who},
     access_log::{AccessLog, Line, TransferLine},
     area::Area,
-    dav::rfc3339,
     metrics::{Kind, Metrics},
 };
 
@@ -226,7 +225,7 @@ impl RequestRecord {
             Some(Who::Certificate(identity, _)) => (Some(&identity.subject), Some(&identity.issuer), None),
         };
         Line {
-            time: rfc3339(self.began.0, true),
+            time: Timestamp::from(self.began.0).rfc3339(),
             duration_ms: self.began.1.elapsed().as_millis() as u64,
             client: self.client.to_string(),
             http: self.http,

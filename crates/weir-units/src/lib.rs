@@ -19,6 +19,7 @@
 //! ```
 
 mod bytes;
+pub mod calendar;
 pub mod checksum;
 pub mod duration;
 mod hasher;

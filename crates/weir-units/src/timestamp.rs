@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::{date, days};
 use crate::quantity;
 
 /// A moment: nanoseconds since the Unix epoch, or since zero in virtual time.
@@ -66,14 +67,19 @@ impl Timestamp {
         format!("{}.{:03}Z", self.to_second(), self.0 / 1_000_000 % 1_000)
     }
 
-    /// The same with microseconds and a numeric offset: `2024-12-09T12:00:00.000000+00:00`.
+    /// Writes the moment as RFC 3339 in UTC in whole seconds, rounded down: `2024-12-09T12:00:00Z`.
+    pub fn rfc3339_seconds(self) -> String {
+        format!("{}Z", self.to_second())
+    }
+
+    /// Writes the moment as RFC 3339 with microseconds and a numeric offset: `2024-12-09T12:00:00.000000+00:00`.
     pub fn rfc3339_micros(self) -> String {
         format!("{}.{:06}+00:00", self.to_second(), self.0 / 1_000 % 1_000_000)
     }
 
     fn to_second(self) -> String {
         let seconds = self.0 / 1_000_000_000;
-        let (year, month, day) = civil(seconds / 86_400);
+        let (year, month, day) = date(seconds / 86_400);
         let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
     }
@@ -83,34 +89,6 @@ impl Timestamp {
 fn digits(text: &str, count: usize) -> Option<u64> {
     let is_number = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
-}
-
-/// The days from the epoch to a date in the Gregorian calendar; the reverse of [`civil`].
-fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    let year_from_march = year.checked_sub(u64::from(month <= 2))?;
-    let (era, year_of_era) = (year_from_march / 400, year_from_march % 400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day.checked_sub(1)?;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * 146_097 + day_of_era).checked_sub(719_468)
-}
-
-/// The date of a day since the epoch in the Gregorian calendar.
-///
-/// Counts in eras of 400 years = 146,097 days, each year beginning in March so that the leap day comes last.
-fn civil(days_since_epoch: u64) -> (u64, u64, u64) {
-    let days = days_since_epoch + 719_468; // days from 0000-03-01 to 1970-01-01
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -7,7 +7,6 @@ mod proppatch;
 mod xml;
 
 pub use dead::{Dead, TooMany, from_text, may_be_set, to_text, updated};
-pub(crate) use multistatus::rfc3339;
 pub use multistatus::{CLOSE, OPEN, Resource, Unchanged, href, write_changed, write_refused, write_resource};
 pub use propfind::{Property, Wanted, parse};
 pub use proppatch::{Update, named, parse_update};

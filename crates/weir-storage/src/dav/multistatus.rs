@@ -1,11 +1,9 @@
 //! The answer to a PROPFIND: one `response` per resource, written as it comes.
 
-use std::{
-    fmt::Write as _,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fmt::Write as _, time::SystemTime};
 
 use quick_xml::escape::escape;
+use weir_units::Timestamp;
 
 use super::{
     dead::{Dead, may_be_set},
@@ -196,7 +194,7 @@ fn dav_name(property: &Property) -> &'static str {
 fn value_of(property: &Property, resource: &Resource) -> Option<String> {
     let file = !resource.collection;
     let value = match property {
-        Property::CreationDate => rfc3339(resource.created.unwrap_or(resource.modified), false),
+        Property::CreationDate => Timestamp::from(resource.created.unwrap_or(resource.modified)).rfc3339_seconds(),
         Property::DisplayName => escape(&resource.name).into_owned(),
         Property::ContentLength if file => resource.size.to_string(),
         Property::ContentType if file => "application/octet-stream".into(),
@@ -255,46 +253,11 @@ fn listed(checksums: &[String], each: impl Fn(&str) -> String) -> Option<String>
     )
 }
 
-/// `2026-11-21T12:00:00Z` (RFC 3339), with milliseconds if wanted.
-pub(crate) fn rfc3339(time: SystemTime, with_milliseconds: bool) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = civil(days);
-    let fraction = if with_milliseconds {
-        format!(".{:03}", since.subsec_millis())
-    } else {
-        String::new()
-    };
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{fraction}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
-}
-
-/// Days since the epoch as a Gregorian date, counted in years that begin on 1 March, so that the leap day comes last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // 719,468 days lie between 0000-03-01 and 1970-01-01; 400 years have 146,097.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
     use crate::dav::parse;
