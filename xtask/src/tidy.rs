@@ -10,7 +10,7 @@
 //! | [`cycles`] | the modules of a crate use each other in one direction |
 //! | [`size`] | a crate divides before it gets large |
 //! | [`peers`] | bytes that come from a peer become text in one place |
-//! | [`links`] | relative links and anchors in Markdown resolve |
+//! | [`mod@links`] | relative links and anchors in Markdown resolve |
 //!
 //! Each rule is a plain function from text to findings, tested beside its code; this file only gathers.
 
