@@ -9,10 +9,7 @@ use std::{fs, io};
 
 use anyhow::{Context, ensure};
 
-use crate::tidy::{is_markdown, links, read_command, resolve, tracked_files};
-
-/// The page that orders all others.
-const CONTENTS: &str = "docs/README.md";
+use crate::tidy::{CONTENTS, is_markdown, links, read_command, resolve, tracked_files};
 
 const CONFIGURATION: &str = r#"[book]
 title = "Weir"
@@ -106,8 +103,6 @@ fn summary(files: &BTreeMap<String, String>) -> anyhow::Result<String> {
             lines.push(format!("- [{}]({page})", title(files, page)?));
         }
     }
-    let missing: Vec<String> = pages(files).difference(&listed).cloned().collect();
-    ensure!(missing.is_empty(), "{CONTENTS} has no link to {}", missing.join(", "));
     Ok(lines.join("\n") + "\n")
 }
 
@@ -174,7 +169,7 @@ fn read_pages(site: &Path, folder: &Path, built: &mut BTreeMap<String, String>) 
 fn attributes<'a>(html: &'a str, names: &'a [&str]) -> impl Iterator<Item = &'a str> {
     names.iter().flat_map(move |name| {
         let start = format!(" {name}=\"");
-        html.split_terminator(&start.clone())
+        html.split(start.as_str())
             .skip(1)
             .filter_map(|rest| rest.split('"').next())
             .collect::<Vec<_>>()
@@ -195,8 +190,8 @@ mod tests {
 
     #[test]
     fn the_summary_follows_the_contents() {
-        // Wrong: a page twice, a page of which nobody learns, or a title that is a link.
-        let mut files = files(&[
+        // Wrong: a page twice, a missing decision, or a title that is a link.
+        let files = files(&[
             ("README.md", "# Weir\n"),
             (
                 CONTENTS,
@@ -217,9 +212,6 @@ mod tests {
             linked(&pages(&files), &files),
             BTreeSet::from(["deploy/a.toml".to_owned()])
         );
-        files.insert("docs/c.md".to_owned(), "# C\n".to_owned());
-        let error = summary(&files).unwrap_err().to_string();
-        assert_eq!(error, "docs/README.md has no link to docs/c.md");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`rooms`] | a crate uses only rooms above it; pure crates have no runtime, socket, database or entropy below them; every dependency is used, those of the workspace too; every crate takes the workspace's lints and opens with `//!` |
 //! | [`text`] | source files divide before they get long; no word that does not belong here is in any tracked file |
-//! | [`pages`] | pages have at most 2,500 words, cells of their tables at most 40 |
+//! | [`pages`] | pages have at most 2,500 words, cells of their tables at most 40; the contents name every page |
 //! | [`prose`] | sentences of doc comments name their subject and stay below 31 words |
 //! | [`fixme`] | a test that asserts less than it should has a row in `docs/known-shortfalls.md` |
 //! | [`cycles`] | the modules of a crate use each other in one direction |
@@ -25,6 +25,7 @@ mod size;
 mod text;
 
 pub(crate) use links::{is_markdown, links, resolve};
+pub(crate) use pages::CONTENTS;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -382,7 +382,7 @@ impl Executor {
         Ok(sides.into())
     }
 
-    /// One side, whose token is not read yet.
+    /// The source or the destination of an order; its token is read later.
     fn side(&self, party: Party, order: &Order) -> Side {
         let (url, token) = match party {
             Party::Source => (order.file.spec.source_url(), &order.source_token),

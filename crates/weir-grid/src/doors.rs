@@ -141,7 +141,7 @@ pub async fn renew_token_file(grid: &GridDescription) -> Result<Secret, GridErro
 }
 
 /// Gets a token of an operator of the transfer service from the issuer, and writes it into a file beside the token file
-/// (mode 0600), whose path it returns. It is not renewed.
+/// (mode 0600). Gives the path of the new file; its token is not renewed.
 ///
 /// # Errors
 /// As [`renew_token_file`].

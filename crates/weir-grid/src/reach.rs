@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use weir_http::Network;
 use weir_model::{Grid, RedirectHost, RseKind};
 
-/// The addresses of a grid's storages: of embedded ones as given; of external ones, and of their nodes in the grid
-/// file, those that their names resolve to now. Any other server to which an external storage redirects is accepted or
+/// The addresses of a grid's storages. Embedded ones have the given addresses. The names of external ones, and of their
+/// nodes in the grid file, are resolved now. Any other server to which an external storage redirects is accepted or
 /// refused by its own address.
 pub(crate) async fn storages(grid: &Grid, embedded: impl IntoIterator<Item = IpAddr>) -> Vec<Network> {
     let mut addresses: BTreeSet<IpAddr> = embedded

@@ -92,8 +92,8 @@ impl std::fmt::Display for ReadOnly {
 /// How full an area is.
 #[derive(Debug, Clone, Copy, Default)]
 struct RoomLedger {
-    /// Sum of the sizes of all files, and their number. Below zero for a moment when a tree is removed with a file
-    /// whose arrival is not counted yet: cut off at zero, the two would not cancel out.
+    /// Sum of the sizes of all files, and their number. Below zero for a moment when a tree is removed with a new file
+    /// that is not counted yet: cut off at zero, the two would not cancel out.
     bytes: i64,
     files: i64,
     /// Set aside for files on their way in.

@@ -1,13 +1,17 @@
 //! The Gregorian calendar: days since 1970-01-01, and their dates.
 
-/// Gives the days from the epoch to a date; the reverse of [`date`]. `None` before the epoch.
+/// Gives the days from the epoch to a date; the reverse of [`date`].
 ///
-/// Month and day must lie in 1 to 12 and 1 to 31: a day that the month does not have is one of the next month.
+/// `None` before the epoch, after the year 9999, and for a month outside of 1 to 12 or a day outside of 1 to 31. A day
+/// that the month does not have is one of the next month.
 pub fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    if year > 9_999 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
     let year_from_march = year.checked_sub(u64::from(month <= 2))?;
     let (era, year_of_era) = (year_from_march / 400, year_from_march % 400);
     let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day.checked_sub(1)?;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     (era * 146_097 + day_of_era).checked_sub(719_468)
 }
@@ -16,7 +20,7 @@ pub fn days(year: u64, month: u64, day: u64) -> Option<u64> {
 ///
 /// Counts in eras of 400 years = 146,097 days, each year beginning in March so that the leap day comes last.
 pub fn date(days_since_epoch: u64) -> (u64, u64, u64) {
-    let days = days_since_epoch + 719_468; // days from 0000-03-01 to 1970-01-01
+    let days = days_since_epoch.saturating_add(719_468); // days from 0000-03-01 to 1970-01-01
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -50,6 +54,16 @@ mod tests {
             let (year, month, of_month) = date(day);
             assert_eq!(days(year, month, of_month), Some(day));
         }
-        assert_eq!(days(1969, 12, 31), None);
+        for (year, month, day) in [
+            (1969, 12, 31),
+            (2024, 0, 1),
+            (2024, 13, 1),
+            (2024, 1, 0),
+            (2024, 1, 32),
+            (u64::MAX, 1, 1),
+        ] {
+            assert_eq!(days(year, month, day), None, "{year}-{month}-{day}");
+        }
+        assert!(date(u64::MAX).0 > 9_999);
     }
 }

@@ -56,7 +56,7 @@ impl StorageDoor {
     }
 
     /// Sends a request, and again to the target of each redirect: a storage with pools redirects to the one that holds
-    /// the file. The token is not sent to another server, whose credential is in the redirect's URL. `body` makes the
+    /// the file. Another server does not get the token: the redirect's URL has its credential. `body` makes the
     /// body for each.
     pub(super) async fn send_with(
         &self,

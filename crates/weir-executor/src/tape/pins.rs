@@ -161,7 +161,7 @@ impl Executor {
         let (ended, mut endings) = mpsc::unbounded_channel();
         pins.tell(ended);
         pins.recalled(&self.pins_left().await);
-        // A queue for each endpoint: one that does not answer delays only its own.
+        // A queue for each endpoint: an endpoint that does not answer delays only its own queue.
         let mut endpoints: HashMap<String, PinQueue> = HashMap::new();
         let mut tasks = tokio::task::JoinSet::new();
         while let Some(first) = endings.recv().await {

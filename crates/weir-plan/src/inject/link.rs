@@ -110,7 +110,7 @@ impl LinkState {
         }
     }
 
-    /// Number of files due by `elapsed`: those that the curve has reached; in batches, those that it reaches before the next batch. After
+    /// Number of files due by `elapsed`: the curve has reached them, or in batches reaches them before the next batch. After
     /// the hold no more files become due; the last batch of a link is a whole one.
     pub(super) fn wanted_by(&self, elapsed: Duration) -> u64 {
         if self.end.is_zero() {

@@ -397,7 +397,7 @@ impl Governor {
     ///
     /// The measure is the uncontended throughput, not the average in a crowd. On a shared path more transfers always
     /// gain, by taking from others. Measured by the average, ever more would seem worth it to every service, and the
-    /// one that grows last would have most.
+    /// service that grows last would have most.
     fn price(&self, part: f64) -> f64 {
         let each = self.base.rate / self.base.active.max(1e-9);
         match self.measure {

@@ -3,7 +3,7 @@
 //! All flows held back by one resource move `level` bytes per second and weight. So the resource has one clock, which
 //! shows the bytes per weight that it has given so far. A flow of `bytes` ends when that clock has moved on by
 //! `bytes / weight`. A new level changes the speed of one clock, however many flows it serves. Classes at their caps
-//! have clocks of their own, whose speed is the cap.
+//! have clocks of their own; the speed of such a clock is the cap.
 //!
 //! A clock shows an integer (2⁻⁴⁸ bytes per weight). The moment of its first mark is computed once, rounded to the next
 //! attosecond, and at that moment the clock is *set* to the mark. So each pass ends at least one flow, whatever the

@@ -368,7 +368,7 @@ fn same(one: f64, other: f64) -> bool {
 
 /// Bounds the new level of a resource from below, on the supposition that nothing has changed below that bound.
 ///
-/// Infinite if all flows across it leave room. Its own routes rise; of the others, those that stopped below the bound
+/// Infinite if all flows across it leave room. Its own routes rise; other routes that stopped below the bound
 /// stay.
 fn lower_bound(shares: &Shares, resource: u32) -> f64 {
     let on = &shares.resources[resource as usize];
