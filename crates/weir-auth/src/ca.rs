@@ -4,6 +4,8 @@
 //! The chains pass strict verification (RFC 5280 as OpenSSL's `X509_V_FLAG_X509_STRICT` reads it): critical basic
 //! constraints and key usage at the authority, subject and authority key identifiers everywhere.
 
+mod error;
+
 mod hash;
 
 use std::fmt::Write as _;
@@ -18,9 +20,6 @@ use rcgen::{
     Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SanType,
     SerialNumber,
 };
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
-use thiserror::Error;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 pub use weir_http::Identity;
@@ -29,51 +28,12 @@ pub use hash::{hashed_directory, subject_hash, to_pem};
 
 use crate::files::{read_own, write_private};
 use crate::secret::Secret;
+pub use error::CaError;
+pub use hash::read_certificates;
 
 /// How long the authority and its certificates are valid, from an hour before they were made.
 /// Thirteen months: the most that strict clients take from a server.
 pub const LIFETIME: Duration = Duration::from_secs(397 * 86_400);
-
-/// Why a certificate could not be made or read.
-#[derive(Debug, Error)]
-pub enum CaError {
-    /// A file could not be read or written.
-    #[error("could not access {path}")]
-    File {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A certificate could not be made.
-    #[error("could not make a certificate for {name}")]
-    Make {
-        /// Its common name.
-        name: String,
-        /// The encoder's error.
-        source: rcgen::Error,
-    },
-    /// A file holds no certificate or key of the kind expected.
-    #[error("{path} holds no {expected}")]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// The expected content.
-        expected: &'static str,
-    },
-    /// A name that no certificate can carry.
-    #[error("{0:?} is not a DNS name")]
-    Name(String),
-}
-
-impl CaError {
-    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::File {
-            path: path.to_owned(),
-            source,
-        }
-    }
-}
 
 /// A name that a server is reached by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -320,19 +280,4 @@ fn set_validity(params: &mut CertificateParams) {
     let start = SystemTime::now() - Duration::from_secs(2 * 86_400);
     params.not_before = start.into();
     params.not_after = (start + LIFETIME).into();
-}
-
-/// The certificates in PEM text, in order.
-///
-/// # Errors
-/// [`CaError::Content`] if there is none, or one is broken; `path` is named in it.
-pub fn read_certificates(pem: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, CaError> {
-    let broken = || CaError::Content {
-        path: path.to_owned(),
-        expected: "certificate in PEM",
-    };
-    let all: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
-        .collect::<Result<_, _>>()
-        .map_err(|_| broken())?;
-    if all.is_empty() { Err(broken()) } else { Ok(all) }
 }

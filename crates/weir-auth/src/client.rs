@@ -1,5 +1,9 @@
 //! Tokens for requests of our own: given, from a file, or from an issuer.
 
+mod answer;
+
+mod error;
+
 mod grants;
 mod rucio;
 
@@ -12,124 +16,20 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use http::{Request, StatusCode, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
-use thiserror::Error;
-use weir_http::{BodyError, ClientError, body};
+use weir_http::body;
 
-use crate::error::printable;
 use crate::secret::Secret;
 
+use answer::{ANSWER_MAX, REQUEST_TIMEOUT, held};
+pub(crate) use answer::{Held, read_answer, refusal};
+pub use error::TokenError;
 pub use grants::{Granted, Grants, Wanted};
 pub use rucio::RucioLogin;
 
 /// Most cached pairs of scopes and audience; beyond them tokens are not cached.
 const SLOTS_MAX: usize = 16_384;
-/// A token is not handed out when it ends within this time (or a sixth of its life): it would end on the way.
-const END_MARGIN: Duration = Duration::from_secs(5);
-/// Life taken for granted when the issuer does not tell.
-const LIFE_DEFAULT: Duration = Duration::from_secs(300);
 /// Wait after a failed renewal while the token in hand is still good.
 const RENEWAL_BACKOFF: Duration = Duration::from_secs(5);
-/// Limit for one request to an issuer.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer read, in bytes: a token of the greatest length, and words around it.
-const ANSWER_MAX: usize = 64 * 1024;
-
-/// Why there is no token.
-#[derive(Debug, Clone, Error)]
-pub enum TokenError {
-    /// The token's file could not be read, or is empty.
-    #[error("could not read a token from {path}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: Arc<std::io::Error>,
-    },
-    /// The address of the issuer is no URL.
-    #[error("{0:?} is not a URL")]
-    Url(String),
-    /// The issuer could not be asked.
-    #[error("could not ask the issuer for a token")]
-    Ask(#[source] Arc<ClientError>),
-    /// The issuer did not answer in time.
-    #[error("{token_url} did not answer within {} s", limit.as_secs())]
-    Timeout {
-        /// The issuer's token endpoint.
-        token_url: String,
-        /// How long it was waited for.
-        limit: Duration,
-    },
-    /// The issuer's answer broke off.
-    #[error("could not read the issuer's answer")]
-    Answer(#[source] Arc<BodyError>),
-    /// The issuer said no.
-    #[error("{token_url} refused a token for scopes {scopes:?} and audience {audience:?}: {status} {reason}")]
-    Refused {
-        /// The issuer's token endpoint.
-        token_url: String,
-        /// The scopes asked for.
-        scopes: String,
-        /// The audience asked for.
-        audience: String,
-        /// The status of the answer.
-        status: StatusCode,
-        /// The error that it names, and its description.
-        reason: String,
-        /// How long it wants to be left alone, if it tells.
-        retry_after: Option<Duration>,
-    },
-    /// A Rucio server did not let the account in.
-    #[error("{url} did not let in the account {account:?}: {status} {reason}")]
-    Login {
-        /// Where the login was tried.
-        url: String,
-        /// The account.
-        account: String,
-        /// The status of the answer.
-        status: StatusCode,
-        /// Why, as the server says.
-        reason: String,
-    },
-    /// The issuer's answer holds no token.
-    #[error("the answer of {token_url} holds no bearer token")]
-    NoToken {
-        /// The issuer's token endpoint.
-        token_url: String,
-    },
-}
-
-impl TokenError {
-    /// The error code of RFC 6749 section 5.2 by which the issuer said no, such as `invalid_scope`; none if its answer has no such
-    /// word.
-    pub fn code(&self) -> Option<&str> {
-        let Self::Refused { reason, .. } = self else {
-            return None;
-        };
-        let is_word =
-            |code: &&str| code.len() <= 40 && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        reason.split(':').next().filter(is_word)
-    }
-
-    /// How long the issuer wants to be left alone, if it tells: `Retry-After` in seconds. A date is not read.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-
-    /// Whether the same request may succeed later: the issuer is down, overloaded or out of reach.
-    pub fn is_temporary(&self) -> bool {
-        match self {
-            Self::Ask(_) | Self::Answer(_) | Self::Timeout { .. } => true,
-            Self::Refused { status, .. } | Self::Login { status, .. } => {
-                status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
-            }
-            Self::File { .. } | Self::Url(_) | Self::NoToken { .. } => false,
-        }
-    }
-}
 
 /// The source of tokens. Clones share their cache.
 #[derive(Debug, Clone)]
@@ -242,15 +142,6 @@ struct Slot {
     /// Counts the requests that ended while a caller may have waited.
     ended: AtomicU64,
     renewing: AtomicBool,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Held {
-    token: Secret,
-    /// From then on a new one is asked for.
-    renew: Instant,
-    /// From then on it is not handed out.
-    end: Instant,
 }
 
 impl Slot {
@@ -421,48 +312,4 @@ fn basic(client_id: &str, secret: &Secret) -> Secret {
         "Basic {}",
         base64::engine::general_purpose::STANDARD.encode(pair)
     ))
-}
-
-/// The issuer's error message (RFC 6749 section 5.2), made printable.
-pub(crate) fn refusal(answer: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: String,
-        error_description: Option<String>,
-    }
-    match serde_json::from_slice::<Refusal>(answer) {
-        Ok(refusal) => match refusal.error_description {
-            Some(description) => format!("{}: {}", printable(&refusal.error), printable(&description)),
-            None => printable(&refusal.error),
-        },
-        Err(_) => "without a reason".to_owned(),
-    }
-}
-
-pub(crate) fn read_answer(answer: &[u8], asked: Instant) -> Option<Held> {
-    #[derive(Deserialize)]
-    struct Answer {
-        access_token: Secret,
-        token_type: String,
-        expires_in: Option<u64>,
-    }
-    let answer: Answer = serde_json::from_slice(answer).ok()?;
-    let token = answer.access_token.expose();
-    let is_whole = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if !answer.token_type.eq_ignore_ascii_case("bearer") || !is_whole {
-        return None;
-    }
-    let life = answer.expires_in.map(Duration::from_secs);
-    Some(held(answer.access_token, life, asked))
-}
-
-/// A token that was asked for at this moment.
-fn held(token: Secret, life: Option<Duration>, asked: Instant) -> Held {
-    // A year is longer than the life of any token, and keeps the sum within the range of a clock.
-    let life = life.unwrap_or(LIFE_DEFAULT).min(Duration::from_secs(366 * 86_400));
-    Held {
-        renew: asked + life * 2 / 3,
-        end: asked + life.saturating_sub(END_MARGIN.min(life / 6)),
-        token,
-    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::authorize::Denied;
+use crate::denied::Denied;
 use crate::scope::ScopeError;
 
 /// How long a client should wait after a 503 because an issuer's keys could not be had.

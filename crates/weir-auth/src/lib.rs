@@ -26,12 +26,14 @@ pub mod authorize;
 pub mod ca;
 mod cache;
 pub mod client;
+mod denied;
 mod error;
 pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod jws;
 pub mod mint;
+mod operation;
 pub mod path;
 mod redact;
 pub mod rules;

@@ -21,6 +21,7 @@ use keys::IssuerKeys;
 
 pub use discovery::token_endpoint;
 pub use fetch::{Fetch, FetchError, FetchFuture};
+pub use keys::KeyOrigin;
 pub use keys::{KeyTiming, count_keys};
 
 /// Default for [`VerifierConfig::leeway`].
@@ -67,15 +68,6 @@ pub struct TrustedIssuer {
     pub dialects: Vec<Dialect>,
     /// Where its public keys come from.
     pub keys: KeyOrigin,
-}
-
-/// Where an issuer's public keys come from.
-#[derive(Debug, Clone)]
-pub enum KeyOrigin {
-    /// From the issuer's discovery document, over TLS.
-    Discovery,
-    /// From the configuration; never fetched.
-    Static(KeySet),
 }
 
 impl TrustedIssuer {

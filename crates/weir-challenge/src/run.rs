@@ -1,5 +1,7 @@
 //! One run, from preflight to report.
 
+mod outcome;
+
 mod task;
 
 use std::fs::DirBuilder;
@@ -8,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_grid::{EmbeddedGrid, GridOptions};
-use weir_measure::report::Report;
 use weir_plan::Plan;
 
 use self::task::RunTask;
@@ -17,28 +18,8 @@ use crate::options::{Options, Stop};
 use crate::progress::{Progress, Update};
 use crate::sites::SitesReport;
 use crate::{RunError, host, preflight};
-
-/// The result of a run.
-#[derive(Debug)]
-pub struct RunOutcome {
-    /// The report.
-    pub report: Report,
-    /// The run folder.
-    pub folder: PathBuf,
-    /// The folder with the report: the run folder, or another if that did not take it.
-    pub report_folder: PathBuf,
-}
-
-impl RunOutcome {
-    /// Returns the exit code: 0 pass or no verdict, 1 fail or unstable, 130 interrupted.
-    pub fn exit_code(&self) -> u8 {
-        match (self.report.interrupted, self.report.verdict) {
-            (true, _) => 130,
-            (false, weir_measure::Verdict::Pass | weir_measure::Verdict::None) => 0,
-            (false, _) => 1,
-        }
-    }
-}
+pub use outcome::RunOutcome;
+use outcome::{Done, Purpose};
 
 /// Runs a plan against its grid and writes the run folder.
 ///
@@ -117,19 +98,6 @@ pub async fn check_sites(
         let _gone = std::fs::remove_dir_all(folder.path());
     }
     Ok(report)
-}
-
-/// The purpose for which a grid is started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Run,
-    Sites,
-}
-
-/// The result of a [`Purpose`].
-enum Done {
-    Run(Box<RunOutcome>),
-    Sites(Option<SitesReport>),
 }
 
 /// Makes the run folder and the directory of the data areas.

@@ -19,6 +19,7 @@ pub use weir_sched::JobState;
 use weir_service::time::Millis;
 
 use crate::surl::Surl;
+pub use counts::{SEVERAL_HOPS, SEVERAL_SOURCES};
 
 /// State of a file, with FTS3's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -275,12 +276,6 @@ impl JobParams {
         self.hops.is_some_and(|hops| index + 1 < hops)
     }
 }
-
-/// The kind of a job whose files are all sources of one file.
-pub const SEVERAL_SOURCES: char = 'R';
-
-/// The kind of a job whose files are hops, one after the other.
-pub const SEVERAL_HOPS: char = 'H';
 
 /// Largest accepted size, also in clients' requests: 8 PiB, as much as a whole storage system holds. A larger one is an
 /// error or a lie.

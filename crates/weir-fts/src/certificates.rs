@@ -1,12 +1,15 @@
 //! Clients' certificates at the door, and where attributes of VOs come from.
 
+mod error;
+
 pub(crate) mod voms;
 
 use std::{sync::Arc, time::SystemTime};
 
+pub use error::CertificatesError;
 use voms::Voms;
-use weir_auth::x509::{ClientCertificates, Door, DoorError, Identity, VomsesError};
-use weir_http::{TlsError, TrustRoots};
+use weir_auth::x509::{ClientCertificates, Door, Identity};
+use weir_http::TrustRoots;
 use weir_transfer::config::{TransferConfig, X509Config};
 
 /// The loaded files of `[x509]`.
@@ -16,20 +19,6 @@ pub(crate) struct Certificates {
     /// Where users' attributes are asked for, if they are.
     pub(crate) voms: Option<Voms>,
     door: Door,
-}
-
-/// Why certificates cannot be taken.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificatesError {
-    /// Directories or grid-mapfile cannot be used.
-    #[error(transparent)]
-    Door(#[from] DoorError),
-    /// The list of VOMS servers cannot be used.
-    #[error(transparent)]
-    Vomses(#[from] VomsesError),
-    /// The authorities cannot be used for VOMS servers.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
 }
 
 impl Certificates {

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use x509_parser::asn1_rs::{Any, Tag, ToDer};
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
-use super::{CaError, read_certificates};
+use super::error::CaError;
 
 /// The hash of a certificate's subject, as `openssl x509 -subject_hash` prints it in hexadecimal.
 ///
@@ -133,4 +134,19 @@ fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     }
     der.extend(content);
     der
+}
+
+/// The certificates in PEM text, in order.
+///
+/// # Errors
+/// [`CaError::Content`] if there is none, or one is broken; `path` is named in it.
+pub fn read_certificates(pem: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, CaError> {
+    let broken = || CaError::Content {
+        path: path.to_owned(),
+        expected: "certificate in PEM",
+    };
+    let all: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|_| broken())?;
+    if all.is_empty() { Err(broken()) } else { Ok(all) }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{info, warn};
 
-use super::KeyOrigin;
 use super::discovery::{Metadata, is_https};
 use super::fetch::Fetch;
 use crate::error::AuthError;
@@ -253,4 +252,13 @@ async fn fetch_keys(fetch: &dyn Fetch, issuer: &str) -> Result<KeySet, String> {
         return Err("its key set holds no key for ES256 or RS256".to_owned());
     }
     Ok(keys)
+}
+
+/// Where an issuer's public keys come from.
+#[derive(Debug, Clone)]
+pub enum KeyOrigin {
+    /// From the issuer's discovery document, over TLS.
+    Discovery,
+    /// From the configuration; never fetched.
+    Static(KeySet),
 }

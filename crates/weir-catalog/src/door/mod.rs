@@ -22,6 +22,7 @@ mod requests;
 mod rses;
 mod rules;
 mod search;
+mod state;
 mod status;
 mod told;
 
@@ -32,12 +33,14 @@ use axum::{
     http::{Method, Uri},
     routing::{delete, get, post, put},
 };
-use tokio::sync::{Notify, Semaphore};
-use weir_auth::Secret;
+use tokio::sync::Semaphore;
 
-use crate::{logins::Logins, requests::uid::Tag, transfers::ServiceStates};
+use crate::logins::Logins;
 use answer::{Failure, json_answer};
 pub(crate) use rses::uid;
+pub(crate) use state::Door;
+use state::State;
+pub use state::Tasks;
 use weir_database::Database;
 
 /// The version of Rucio that clients are told: they behave as to a server of theirs.
@@ -45,32 +48,6 @@ pub const RUCIO_VERSION: &str = "41.5.1";
 
 /// Passwords that are checked at once: each costs a tenth of a second of a processor.
 const LOGINS: usize = 2;
-
-/// The state that requests share.
-#[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) database: Database,
-    pub(crate) logins: Semaphore,
-    pub(crate) tasks: Tasks,
-    pub(crate) by: Logins,
-}
-
-/// The door's view of the catalogue's tasks.
-#[derive(Debug, Clone)]
-pub struct Tasks {
-    /// Told when rules are to be evaluated.
-    pub evaluator: Arc<Notify>,
-    /// Told when jobs are to be asked for.
-    pub transfers: Arc<Notify>,
-    /// The token of webhooks, if they are heard.
-    pub webhook: Option<Secret>,
-    /// The catalogue's part of the ids of requests.
-    pub tag: Tag,
-    /// How the transfer services stand.
-    pub services: ServiceStates,
-}
-
-type State = axum::extract::State<Arc<Door>>;
 
 /// All that the door answers. Beside passwords it takes the identities of `by`.
 pub fn router(database: Database, tasks: Tasks, by: Logins) -> Router {

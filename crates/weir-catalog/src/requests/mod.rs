@@ -1,6 +1,8 @@
 //! Requests: each brings one file to one RSE. The submitter takes due ones, marks them before and after it hands them
 //! to a transfer service, and reports their ends.
 
+mod attempt;
+
 pub mod history;
 pub mod listing;
 pub mod outgoing;
@@ -12,58 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_database::{Row, Session, values};
 use weir_model::catalog::{ReplicaState, RequestState};
 use weir_rules::{
-    ids::{DidId, RequestId, RseId},
+    ids::{DidId, RseId},
     place::{End, Place},
 };
 use weir_store::StoreError;
 
 use weir_service::time::Millis;
 
-use crate::{
-    places::{self, At, Change, Terms, timestamp},
-    rses::rse_id,
-};
-
-/// An attempt of a request. The id of its job is derived from request and number, so that a repeated submission is the same job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt {
-    /// The request. A file that goes to the same RSE once more has another one.
-    pub request: RequestId,
-    /// The file and the RSE that it goes to.
-    pub at: At,
-    /// The number of the attempt, from 1.
-    pub number: u64,
-}
-
-fn attempt(row: &Row) -> Result<Attempt, StoreError> {
-    Ok(Attempt {
-        at: (DidId(row.size(0)?), rse_id(row, 1)?),
-        number: row.size(2)?,
-        request: RequestId(row.size(3)?),
-    })
-}
-
-/// The end of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// The attempt.
-    pub attempt: Attempt,
-    /// Its end.
-    pub end: End,
-    /// The reason of a failure, for people.
-    pub reason: Option<String>,
-    /// When the transfer service carried it out.
-    pub times: CopyTimes,
-}
-
-/// When a transfer service carried an attempt out, by its own clock; `None` where it does not tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CopyTimes {
-    /// The copy began.
-    pub started: Option<Millis>,
-    /// The copy ended, verified or not.
-    pub finished: Option<Millis>,
-}
+use crate::places::{self, At, Change, Terms, timestamp};
+use attempt::attempt;
+pub use attempt::{Attempt, CopyTimes, Ended};
 
 /// Applies ends of attempts, in any order and as often as they are told: an end of an older attempt changes nothing. Gives how many changed
 /// something.

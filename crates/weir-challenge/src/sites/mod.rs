@@ -7,6 +7,7 @@
 //! checks are listed.
 
 mod catalog;
+mod checks;
 mod choice;
 mod endpoint;
 mod links;
@@ -17,7 +18,6 @@ mod ways;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use weir_plan::Plan;
 
@@ -25,7 +25,9 @@ pub use self::endpoint::look_at;
 pub(crate) use self::links::Ground;
 pub use self::probe::{Asking, Probed, Speed, probe};
 use crate::injection::InjectionDoor;
-use crate::storage::StorageDoor;
+use checks::FILE_SIZE;
+pub use checks::{CopyCheck, SiteChecks};
+pub(crate) use checks::{TestFile, in_time, timed};
 pub use weir_service::check::{Check, Outcome};
 
 /// Storages looked at at once.
@@ -36,38 +38,6 @@ const COPIES_MAX: usize = 40;
 
 /// Copies under way at once.
 const COPIES_AT_ONCE: usize = 8;
-
-/// Size of the files that are written and copied: more than fits into one packet or one buffer, little enough for any line.
-const FILE_SIZE: u64 = 262_144;
-
-/// A storage that was looked at.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SiteChecks {
-    /// The RSE, `transfer service`, or `catalogue`.
-    pub rse: String,
-    /// Its base.
-    pub url: String,
-    /// The checks, in order.
-    pub checks: Vec<Check>,
-}
-
-/// A copy that was tried.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CopyCheck {
-    /// Source RSE.
-    pub source: String,
-    /// Destination RSE.
-    pub destination: String,
-    /// The copy mode that the plan forces; none where the transfer service chooses.
-    pub mode: Option<&'static str>,
-    /// The copy mode that worked, where the transfer service tells.
-    pub worked: Option<String>,
-    /// How it ended.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-    /// How long it took, in seconds.
-    pub took_s: f64,
-}
 
 /// The results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -219,40 +189,4 @@ pub(crate) async fn check<D: InjectionDoor>(
         copies_left_out,
         took_s: begun.elapsed().as_secs_f64(),
     })
-}
-
-/// The file that is written at a storage and read by others.
-#[derive(Debug, Clone)]
-pub(crate) struct TestFile {
-    pub(crate) path: String,
-    pub(crate) seed: u64,
-    pub(crate) number: u64,
-    pub(crate) size: u64,
-}
-
-impl TestFile {
-    pub(crate) fn of(door: &StorageDoor, number: usize, seed: u64) -> Self {
-        Self {
-            path: format!("{}/preflight/{number}", door.directory),
-            seed,
-            number: number as u64,
-            size: FILE_SIZE,
-        }
-    }
-}
-
-/// Measures a check.
-pub(crate) fn timed<'w>(name: &'static str, work: impl Future<Output = Outcome> + Send + 'w) -> BoxFuture<'w, Check> {
-    Box::pin(Check::of(name, work))
-}
-
-/// Ends a check at the deadline.
-pub(crate) async fn in_time(deadline: tokio::time::Instant, work: impl Future<Output = Outcome>) -> Outcome {
-    let late = || {
-        Outcome::failed(
-            "it took longer than the preflight may",
-            "give it more time with --preflight TIME",
-        )
-    };
-    tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| late())
 }

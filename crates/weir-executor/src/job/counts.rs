@@ -1,6 +1,6 @@
 //! From the states of files to the state of their job.
 
-use super::{JobState, SEVERAL_HOPS, SEVERAL_SOURCES};
+use weir_sched::JobState;
 
 /// How many files of a job are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +76,12 @@ impl Counts {
         })
     }
 }
+
+/// The kind of a job whose files are all sources of one file.
+pub const SEVERAL_SOURCES: char = 'R';
+
+/// The kind of a job whose files are hops, one after the other.
+pub const SEVERAL_HOPS: char = 'H';
 
 #[cfg(test)]
 mod tests {

@@ -29,6 +29,7 @@ mod right;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -41,7 +42,7 @@ use tokio::sync::oneshot;
 use weir_auth::{Secret, Verifier, client::Granted};
 use weir_http::{Client, Reloadable};
 use weir_service::metrics::{Kind, Page};
-use weir_world::{ErrorClass, Failure, Party, Retry};
+use weir_world::{ErrorClass, Failure};
 
 pub(crate) use claims::expiry;
 #[cfg(any(test, fuzzing))]
@@ -64,9 +65,7 @@ use held::{AnswerCache, CachedAnswer};
 use issuer::Issuer;
 use outbox::Outbox;
 use owner::Owners;
-
-/// How long an attempt waits with a slot of its link in hand.
-const PATIENCE: Duration = Duration::from_secs(1);
+use trouble::{Outcome, PATIENCE, Trouble};
 
 /// The same while others have waited in vain: long enough to find an issuer that is well again.
 const PATIENCE_WITH_SLOW: Duration = Duration::from_millis(100);
@@ -77,16 +76,6 @@ const LIFE_DEFAULT: Millis = 300_000;
 /// Tokens that are being renewed, or wait for their turn: an attempt that needs another one comes again.
 const FLIGHTS_MAX: usize = 2000;
 
-/// Why there is no fresh token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Trouble {
-    /// There may be one later.
-    Waits(String),
-    /// There will be none: with the reason, and whether the issuer refuses the shown token itself.
-    Refused(String, bool),
-}
-
-type Outcome = Result<Secret, Trouble>;
 type Flight = Shared<oneshot::Receiver<Outcome>>;
 
 /// The configured issuers, and the submitters whose tokens may be renewed.
@@ -559,31 +548,6 @@ fn renewal(config: &TokensConfig, granted: Option<&Granted>, refresh: Option<Sec
         expires,
         good_until: expires - margin,
         refresh,
-    }
-}
-
-impl Trouble {
-    fn failure(self, scene: Scene, issuer: &Issuer) -> Failure {
-        let of = Scene::new(Party::Issuer, scene.phase);
-        let (side, url) = (scene.party, issuer.url());
-        match self {
-            Self::Waits(why) => {
-                issuer.figures.waits.fetch_add(1, Relaxed);
-                let text = format!("the token for the {side} has expired, and waits for the token issuer {url}: {why}");
-                let mut failure = of.fail(ErrorClass::Timeout, text);
-                failure.remedy = "none needed if the issuer comes back; it is asked again".into();
-                failure.retry = Retry::Later;
-                failure
-            }
-            Self::Refused(why, _) => {
-                let text =
-                    format!("the token for the {side} has expired, and the token issuer {url} gives no other: {why}");
-                let mut failure = of.fail(ErrorClass::Token, text);
-                failure.remedy = "submit again with a token whose scope and audience this service may renew, or one that outlives the queue".into();
-                failure.retry = Retry::Never;
-                failure
-            }
-        }
     }
 }
 

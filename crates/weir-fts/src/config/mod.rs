@@ -4,13 +4,12 @@ mod global;
 mod groups;
 mod links;
 mod machine;
+mod routes;
 mod shares;
 mod storages;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::routing::{get, post};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -23,42 +22,10 @@ use weir_transfer::{
 };
 
 use crate::state::Door;
+pub(super) use routes::routes;
 
 /// Rows as a change leaves them; `None` removes one.
 type Changed = Vec<(RowKey, Option<Object>)>;
-
-/// The paths below `/config`.
-pub(super) fn routes() -> Router<Arc<Door>> {
-    Router::new()
-        .route("/config", get(machine::hosts))
-        .route("/config/audit", get(machine::audit))
-        .route("/config/drain", post(machine::drain))
-        .route("/config/authorize", get(machine::administrators))
-        .route("/config/links", get(links::all).post(links::set))
-        .route("/config/links/{name}", get(links::one).delete(links::forget))
-        .route(
-            "/config/se",
-            get(storages::all).post(storages::set).delete(storages::forget),
-        )
-        .route(
-            "/config/global",
-            get(global::all).post(global::set).delete(global::forget),
-        )
-        .route(
-            "/config/shares",
-            get(shares::all).post(shares::set).delete(shares::forget),
-        )
-        .route(
-            "/config/activity_shares",
-            get(shares::activities).post(shares::set_activities),
-        )
-        .route(
-            "/config/activity_shares/{vo}",
-            get(shares::activities_of).delete(shares::forget_activities),
-        )
-        .route("/config/weir/groups", get(groups::all).post(groups::set))
-        .route("/config/weir/groups/{name}", get(groups::one).delete(groups::forget))
-}
 
 impl From<Invalid> for ApiError {
     fn from(invalid: Invalid) -> Self {

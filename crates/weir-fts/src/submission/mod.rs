@@ -5,89 +5,19 @@
 
 mod files;
 mod params;
+mod refusal;
 mod schema;
+mod submitter;
 mod values;
 
 use serde_json::Value;
-use uuid::Uuid;
-use weir_auth::Secret;
 
 pub(crate) use files::place;
+pub(crate) use refusal::Refusal;
 pub(crate) use schema::submit_schema;
+pub(crate) use submitter::{BASE_ID, SubmissionLimits, Submitter};
 use weir_service::time::Millis;
 use weir_transfer::draft::Draft;
-
-/// The namespace of deterministic ids, the same in every FTS3.
-pub(crate) const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
-
-/// The submitter.
-#[derive(Debug, Clone)]
-pub(crate) struct Submitter {
-    /// The token's subject.
-    pub user_dn: String,
-    /// FTS3's delegation id.
-    pub cred_id: String,
-    /// The VO.
-    pub vo: String,
-    /// The API token: used for files that bring none of their own. None: the user came with a certificate, and delegates.
-    pub token: Option<Secret>,
-}
-
-/// Limits of a submission.
-#[derive(Debug, Clone)]
-pub(crate) struct SubmissionLimits {
-    /// Files in one job.
-    pub files: usize,
-    /// Links that they may use.
-    pub links: usize,
-    /// Whether `http` and `dav` URLs are taken.
-    pub plain_http: bool,
-    /// Largest `job_metadata`, in bytes of JSON. FTS3: 2048.
-    pub job_metadata: usize,
-    /// Largest file `metadata`. FTS3: 4096.
-    pub file_metadata: usize,
-    /// Largest `staging_metadata` and `archive_metadata`. FTS3: 1024.
-    pub other_metadata: usize,
-}
-
-impl Default for SubmissionLimits {
-    fn default() -> Self {
-        Self {
-            files: 50_000,
-            links: 2_000,
-            plain_http: false,
-            job_metadata: 2048,
-            file_metadata: 4096,
-            other_metadata: 1024,
-        }
-    }
-}
-
-/// Why a submission is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    /// 400.
-    #[error("{0}")]
-    BadRequest(String),
-    /// 405: FTS3 gave up deletion jobs.
-    #[error("Deletion jobs are no longer supported by FTS")]
-    Deletion,
-}
-
-impl Refusal {
-    fn bad(message: impl Into<String>) -> Self {
-        Self::BadRequest(message.into())
-    }
-
-    /// FTS3's words for a value that cannot be used.
-    fn invalid(message: impl std::fmt::Display) -> Self {
-        Self::BadRequest(format!("Invalid value within the request: {message}"))
-    }
-
-    fn malformed(message: impl std::fmt::Display) -> Self {
-        Self::BadRequest(format!("Malformed request: {message}"))
-    }
-}
 
 /// Reads a submission.
 ///

@@ -3,8 +3,10 @@
 
 use serde_json::json;
 
-use super::{params::job_id_of, *};
+use weir_auth::Secret;
 use weir_executor::job::{ChecksumMode, Overwrite, TIMEOUT_MAX};
+
+use super::{params::job_id_of, *};
 
 fn user() -> Submitter {
     Submitter {

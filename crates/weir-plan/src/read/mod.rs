@@ -1,5 +1,7 @@
 //! From the text of a challenge file to a valid challenge.
 
+mod limits;
+
 mod thresholds;
 mod workloads;
 
@@ -12,15 +14,8 @@ use weir_model::{GRID, Grid, GridName};
 use crate::keys::PHASES;
 use crate::phases::Phases;
 use crate::spec::{Challenge, WorkloadSpec};
-
-/// Longest ramp and drain: a day. Keeps the arithmetic of the ramp within 128 bits at 1 Pb/s.
-const EDGE_MAX: Duration = Duration::from_secs(86_400);
-
-/// Longest hold: a year.
-const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
-
-/// Largest factor: from 1 b/s to 1 Mb/s.
-const SCALE_MAX: f64 = 1e6;
+use limits::{EDGE_MAX, HOLD_MAX};
+pub(crate) use limits::{check_hold, check_scale};
 
 pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
     let name: Option<GridName> = section.required("name");
@@ -55,27 +50,6 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
         thresholds,
         sim,
     })
-}
-
-pub(crate) fn check_scale(scale: f64) -> Result<(), Refusal> {
-    if scale > 0.0 && scale <= SCALE_MAX {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        format!("{scale} is not a scale"),
-        "write a number above 0 and up to 1000000, such as 0.01",
-    ))
-}
-
-pub(crate) fn check_hold(hold: Duration) -> Result<(), Refusal> {
-    match hold {
-        Duration::ZERO => Err(Refusal::new(
-            "nothing is measured in no time",
-            "write a duration such as \"60 s\"",
-        )),
-        hold if hold > HOLD_MAX => Err(Refusal::new("is longer than a year", "write at most \"366 d\"")),
-        _ => Ok(()),
-    }
 }
 
 fn grid(section: &Section<'_>) -> Option<Grid> {

@@ -1,6 +1,12 @@
 //! Reads RSE expressions.
 
-use super::{Chain, Comparison, DEPTH_MAX, LENGTH_MAX, Operator, Term, number};
+use super::{Chain, Comparison, Operator, Term, number};
+
+/// Longest expression, in bytes (Rucio's column).
+pub const LENGTH_MAX: usize = 3000;
+
+/// Deepest nesting of parentheses.
+pub const DEPTH_MAX: usize = 50;
 
 /// Says why a text is no RSE expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

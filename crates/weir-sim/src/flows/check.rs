@@ -1,14 +1,13 @@
 //! Checking of a parsed file: names become positions, and impossible values become problems.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
 
 use weir_units::Bytes;
 
 use super::file::{File, FlowEntry, Id, LinkEntry, Policy};
 use super::place::{find_lines, path_at};
-use super::{Link, Scenario, ScenarioFlow};
+use super::{Link, Problem, Scenario, ScenarioFlow};
 use crate::network::{Moment, Rate, Sharing};
 
 /// Bandwidths from 1 bit/s to 10¹⁸ bit/s; a value outside is probably in another unit.
@@ -25,40 +24,6 @@ const STREAMS_MAX: u64 = 1_000_000;
 
 /// More problems than these are not listed.
 const PROBLEMS_MAX: usize = 20;
-
-/// Something wrong in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The line from 1, if it is known.
-    pub line: Option<usize>,
-    /// Entry and key, such as `links[3].bandwidth_bps`; may be empty.
-    pub key: String,
-    /// The problem.
-    pub message: String,
-    /// The remedy.
-    pub remedy: String,
-}
-
-impl Problem {
-    /// Finds the line of its key in the text of the file.
-    #[must_use]
-    pub fn locate(mut self, text: &str) -> Problem {
-        find_lines(text, std::slice::from_mut(&mut self));
-        self
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "{line}: ")?;
-        }
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        write!(f, "{}; {}", self.message, self.remedy)
-    }
-}
 
 /// Problems as they are found.
 #[derive(Default)]

@@ -22,10 +22,11 @@
 mod check;
 mod file;
 mod place;
+mod problem;
 mod run;
 mod write;
 
-pub use check::Problem;
+pub use problem::Problem;
 pub use run::{FlowOutcome, Model, Outcome, Stats};
 
 /// The checked content of a file: every name resolved, every number in its range.

@@ -3,8 +3,8 @@
 use weir_challenge::{Live, Update};
 use weir_units::{BitRate, Bytes};
 
+use super::preflight::preflight;
 use super::sites;
-use super::watch::preflight;
 use crate::output::Output;
 
 /// Seconds between two lines of figures.

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use weir_challenge::{Live, Seeding, Update};
 use weir_units::{BitRate, Bytes};
 
+use super::preflight::preflight;
 use super::sites;
-use super::watch::preflight;
 use crate::logging;
 use crate::output::Output;
 
