@@ -15,85 +15,27 @@
 //! Each rule is a plain function from text to findings, tested beside its code; this file only gathers.
 
 mod cycles;
+mod files;
+mod finding;
 mod fixme;
 mod links;
 mod pages;
 mod peers;
 mod prose;
 mod rooms;
+mod settings;
 mod size;
 mod text;
 
 pub(crate) use links::{is_markdown, links, resolve};
 pub(crate) use pages::CONTENTS;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, ensure};
-use serde::Deserialize;
-
-/// `xtask/tidy.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Settings {
-    /// The rooms in the order in which data meets them: each may use those before it.
-    rooms: Vec<String>,
-    /// The rooms that decide and never act.
-    pure: Vec<String>,
-    /// Packages that no pure room may have in its dependency tree.
-    impure_packages: Vec<String>,
-    /// A source file of more lines than this divides.
-    lines_max: usize,
-    /// Crates with import cycles among their modules: how many files are in them.
-    cycles: BTreeMap<String, usize>,
-    /// A crate of more lines without tests than this divides.
-    crate_lines_max: usize,
-    /// Larger crates, with the lines that they may have.
-    large: BTreeMap<String, usize>,
-    /// Files that make text of bytes without `weir_auth::peer_text`, with the reason.
-    peer_bytes: BTreeMap<String, String>,
-    /// Unclear sentences that a crate may have for 1,000 lines of doc comments.
-    unclear_per_thousand: usize,
-    /// Words that a sentence of a doc comment may have.
-    words_max: usize,
-    /// Words of a page of the handbook.
-    page_words_max: usize,
-    /// Words of a cell of a table.
-    cell_words_max: usize,
-    /// Words that do not belong in tracked files.
-    word: Vec<text::Word>,
-}
-
-/// Something to put right.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    /// A finding about a whole file (`line` 0) or one of its lines (from 1).
-    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_string(),
-            line,
-            message: message.into(),
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(formatter, "{}: {}", self.path, self.message),
-            line => write!(formatter, "{}:{line}: {}", self.path, self.message),
-        }
-    }
-}
+use anyhow::Context;
+pub(crate) use files::{read_command, tracked_files};
+pub(crate) use finding::Finding;
+use settings::Settings;
 
 /// Checks the whole repository; the findings are sorted by file and line.
 pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
@@ -123,40 +65,4 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     );
     findings.sort();
     Ok(findings)
-}
-
-/// Every file git tracks or would track, by path relative to the root; binary files with empty content.
-pub(crate) fn tracked_files(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
-    let list = read_command(
-        root,
-        "git",
-        &["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-    )?;
-    let paths: BTreeSet<&str> = list.split('\0').filter(|path| !path.is_empty()).collect();
-    let mut files = BTreeMap::new();
-    for path in paths {
-        let whole = root.join(path);
-        if whole.is_file() {
-            let bytes = std::fs::read(&whole).with_context(|| format!("could not read {path}"))?;
-            files.insert(path.to_string(), String::from_utf8(bytes).unwrap_or_default());
-        }
-    }
-    Ok(files)
-}
-
-/// Standard output of a program that must succeed.
-pub(crate) fn read_command(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(root)
-        .output()
-        .with_context(|| format!("could not run {program}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{program} {} failed: {}",
-        arguments.join(" "),
-        complaint.trim()
-    );
-    String::from_utf8(output.stdout).with_context(|| format!("{program} did not write UTF-8"))
 }

@@ -3,21 +3,16 @@
 mod disk;
 mod files;
 mod loopback;
+mod processor;
 mod tls;
 
-use std::{
-    fmt,
-    path::Path,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{fmt, path::Path, process::Command, time::Instant};
 
 use anyhow::Result;
 use files::SmallFile;
+use processor::{WINDOW, process_seconds};
 use serde_json::{Value, json};
 use tls::Pair;
-
-const WINDOW: Duration = Duration::from_millis(700);
 
 /// One ceiling: nothing here can be faster.
 #[derive(Debug, Clone, Copy)]
@@ -136,12 +131,6 @@ impl fmt::Display for Limits {
             self.durable_unlinks.per_second
         )
     }
-}
-
-/// Processor time of this process so far, in seconds.
-fn process_seconds() -> f64 {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 fn memory_copy() -> f64 {

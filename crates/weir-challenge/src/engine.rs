@@ -5,13 +5,14 @@
 
 mod deletion;
 mod polling;
+mod rule_state;
 mod rules;
 mod withdrawal;
 
-pub(crate) use rules::Freed;
-pub(crate) use withdrawal::Withdrawal;
+pub(crate) use rule_state::Freed;
+pub(crate) use withdrawal_reason::Withdrawal;
 
-use self::rules::Rules;
+use self::rule_state::Rules;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -558,3 +559,4 @@ async fn submit_patiently<D: InjectionDoor>(
 
 #[cfg(test)]
 pub(crate) mod tests;
+mod withdrawal_reason;

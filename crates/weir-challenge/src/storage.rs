@@ -3,6 +3,8 @@
 //! Every call carries a token of least privilege: read for reading, modify for the rest, and only below the run's own
 //! directory.
 
+mod call;
+
 mod looks;
 mod sending;
 
@@ -20,12 +22,10 @@ use weir_http::{Client, body};
 use weir_units::{Checksums, Hasher};
 use weir_world::ErrorClass;
 
-use sending::Call;
+use call::Call;
 
 use crate::content::{ALGORITHMS, Content, ContentChecksums};
-
-/// Time for a request without a large body.
-const PATIENCE: Duration = Duration::from_secs(30);
+use call::PATIENCE;
 
 /// Slowest upload or read-back that is waited for: 256 kB/s, on top of [`PATIENCE`].
 const SLOWEST_BYTES_PER_SEC: u64 = 256 * 1024;

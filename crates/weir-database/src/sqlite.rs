@@ -11,6 +11,7 @@ use rusqlite::{Connection, types::ValueRef};
 use tokio::sync::oneshot;
 use weir_store::{StoreError, sqlite};
 
+use crate::session::POSTGRESQL_ONLY;
 use crate::{Row, Session, Value, Work};
 
 /// Transactions that wait for the writer. Beyond that callers wait for a place in the queue.
@@ -64,7 +65,11 @@ impl<T: Send, W: Work<T>> Job for Waiting<T, W> {
 }
 
 impl Sqlite {
-    pub(crate) fn new(database: sqlite::Database) -> Result<Self, StoreError> {
+    /// Opens the file, or makes it, and brings its tables up to date.
+    pub(crate) fn open(path: &Path, migrations: &[&str]) -> Result<Self, StoreError> {
+        let migrations = migrations.iter().map(|one| schema(one)).collect::<Vec<_>>();
+        let migrations = migrations.iter().map(String::as_str).collect::<Vec<_>>();
+        let database = sqlite::Database::open(path, &migrations)?;
         let readers = database.readers(READERS)?;
         let (queue, mut jobs) = tokio::sync::mpsc::channel::<Box<dyn Job>>(QUEUE);
         let (ready, is_ready) = mpsc::channel();
@@ -214,23 +219,10 @@ fn owned(value: ValueRef<'_>) -> Value {
     }
 }
 
-impl super::Database {
-    /// Opens the database file, or makes it (mode 0600), and brings its tables up to date.
-    ///
-    /// # Errors
-    /// See [`sqlite::Database::open`].
-    pub fn open_file(path: &Path, migrations: &[&str]) -> Result<Self, StoreError> {
-        let migrations = migrations.iter().map(|one| schema(one)).collect::<Vec<_>>();
-        let migrations = migrations.iter().map(String::as_str).collect::<Vec<_>>();
-        let database = sqlite::Database::open(path, &migrations)?;
-        Ok(Self::new(super::Backend::Sqlite(Sqlite::new(database)?.into())))
-    }
-}
-
 /// Tables as SQLite has them: `ID` is the type of a column whose numbers the database gives. It never gives one again: messages about a row
 /// that is gone must not be taken for another row's.
 fn schema(text: &str) -> String {
-    let lines = text.lines().filter(|line| !line.starts_with(super::POSTGRESQL_ONLY));
+    let lines = text.lines().filter(|line| !line.starts_with(POSTGRESQL_ONLY));
     let text = lines.collect::<Vec<_>>().join("\n");
     text.replace("ID PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")
 }

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use weir_http::ClientError;
+use weir_store::StoreError;
 use weir_units::Bytes;
 use weir_world::{
     ErrorClass, Failure, Party, Phase, Retry,
@@ -194,6 +195,20 @@ pub(crate) fn scrub(text: &str) -> String {
         out.push('…');
     }
     out
+}
+
+pub(super) fn internal(text: &str) -> Failure {
+    Scene::new(Party::TransferService, Phase::Preparation).fail(ErrorClass::Internal, text)
+}
+
+pub(super) fn unreadable(error: &StoreError) -> Failure {
+    if let StoreError::Sealed(_) = error {
+        let scene = Scene::new(Party::TransferService, Phase::Preparation);
+        let mut failure = scene.fail(ErrorClass::Token, error.to_string());
+        failure.remedy = "bring back the key file that belongs to the store, or submit again".into();
+        return failure;
+    }
+    internal(&format!("could not read the order: {}", weir_auth::error_chain(error)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod counts;
 mod hash;
 mod result;
 mod tape;
+mod tape_times;
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use weir_auth::Secret;
 pub use counts::Counts;
 pub use hash::{TokenHash, hash_of, hex};
 pub use result::{FileResult, Retry, meaning};
-pub use tape::TapeTimes;
+pub use tape_times::TapeTimes;
 pub use weir_sched::JobState;
 use weir_service::time::Millis;
 

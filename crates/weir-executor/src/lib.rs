@@ -51,6 +51,7 @@ mod parents;
 pub mod places;
 mod report;
 mod sequence;
+mod settings;
 mod stat;
 mod streamed;
 pub mod surl;
@@ -83,10 +84,8 @@ pub use modes::Modes;
 pub use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
 pub use tokens::{Rules, TokenRefresher};
 use weir_service::time::{self, Millis};
-use weir_store::StoreError;
 
 use crate::{
-    config::{CopyConfig, RedirectHost},
     failure::Scene,
     job::{Claim, TIMEOUT_MAX},
     orders::{Journal, Order, Orders, Told},
@@ -95,59 +94,12 @@ use crate::{
 };
 use attempt::Attempt;
 use client_pool::{ClientPool, Proxies};
+use failure::{internal, unreadable};
+pub use settings::ExecutorSettings;
 use tokens::Right;
 use trace::State;
 use verify::Expected;
 use wire::Side;
-
-/// Limits of the executor.
-#[derive(Debug, Clone)]
-pub struct ExecutorSettings {
-    /// Attempts at once. Each holds one connection at any time.
-    pub concurrency: usize,
-    /// The ones among them that hold a second slot because the bytes go through this service.
-    pub relays: usize,
-    /// Limit for the head of an answer.
-    pub response_timeout: Duration,
-    /// Limit for an answer that carries a checksum: the storage may have to read the file.
-    pub checksum_timeout: Duration,
-    /// How long bytes may stand still.
-    pub stall_timeout: Duration,
-    /// How long a busy target is asked again within one attempt.
-    pub busy_patience: Duration,
-    /// Wall time of a copy without a timeout of its own: this, and [`Self::wall_per_mib`] for each MiB. FTS3: 600 s.
-    pub wall_base: Duration,
-    /// See [`Self::wall_base`]. FTS3: 2 s.
-    pub wall_per_mib: Duration,
-    /// Streams asked of the active party if the client does not say.
-    pub streams: u32,
-    /// Hosts beyond its own to which a storage may redirect a COPY with its credentials.
-    pub redirect_hosts: Vec<RedirectHost>,
-}
-
-impl Default for ExecutorSettings {
-    fn default() -> Self {
-        Self::new(&CopyConfig::default(), 1000, 16)
-    }
-}
-
-impl ExecutorSettings {
-    /// As `[copy]` says, with so many attempts at once.
-    pub fn new(copy: &CopyConfig, concurrency: usize, relays: usize) -> Self {
-        Self {
-            concurrency,
-            relays,
-            response_timeout: copy.response_timeout,
-            checksum_timeout: copy.checksum_timeout,
-            stall_timeout: copy.stall_timeout,
-            busy_patience: copy.busy_patience,
-            wall_base: Duration::from_secs(600),
-            wall_per_mib: Duration::from_secs(2),
-            streams: copy.streams,
-            redirect_hosts: copy.redirect_hosts.clone(),
-        }
-    }
-}
 
 /// Carries out operations. Clones share everything.
 #[derive(Clone)]
@@ -434,20 +386,6 @@ fn defect(id: OpId, panic: &(dyn Any + Send)) -> WorldEvent {
         .unwrap_or("no reason given");
     tracing::error!(op = %id, panic = text, "an operation panicked; it fails, the others go on");
     WorldEvent::Ended(Outcome::Failed(internal(&format!("a defect of this service: {text}"))))
-}
-
-fn internal(text: &str) -> Failure {
-    Scene::new(Party::TransferService, Phase::Preparation).fail(ErrorClass::Internal, text)
-}
-
-fn unreadable(error: &StoreError) -> Failure {
-    if let StoreError::Sealed(_) = error {
-        let scene = Scene::new(Party::TransferService, Phase::Preparation);
-        let mut failure = scene.fail(ErrorClass::Token, error.to_string());
-        failure.remedy = "bring back the key file that belongs to the store, or submit again".into();
-        return failure;
-    }
-    internal(&format!("could not read the order: {}", weir_auth::error_chain(error)))
 }
 
 /// The copy's wall time: the job's, or by size. Rows may hold any number; a clock cannot be asked for all of them.

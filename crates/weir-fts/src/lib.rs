@@ -44,6 +44,7 @@ mod optimizer;
 mod query;
 mod queue;
 mod relay;
+mod relayed;
 mod reload;
 mod schemas;
 mod start;
@@ -67,15 +68,11 @@ pub use certificates::CertificatesError;
 pub use error::StartError;
 use http::{StatusCode, Uri};
 use hyper::body::Incoming;
+pub(crate) use queue::{CHOICE, ROOM};
 pub use start::{Running, TransferService};
 use state::Door;
 use tower::Service as _;
 pub use weir_transfer::config::TransferConfig;
-
-/// Where a node asks the scheduler whether a job may come in.
-pub(crate) const ROOM: &str = "/.well-known/weir/room";
-/// Where nodes ask the scheduler which source a file begins with.
-pub(crate) const CHOICE: &str = "/.well-known/weir/choice";
 
 /// How long open requests have when the service stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);

@@ -16,6 +16,12 @@ use crate::state::State;
 use weir_service::time;
 use weir_transfer::driver::{Meter, NotTaken, Room, Standing};
 
+/// Where a node asks the scheduler whether a job may come in.
+pub(crate) const ROOM: &str = "/.well-known/weir/room";
+
+/// Where nodes ask the scheduler which source a file begins with.
+pub(crate) const CHOICE: &str = "/.well-known/weir/choice";
+
 fn shown(standing: &Standing, now: time::Millis) -> Value {
     let age = standing.oldest.map(|oldest| (now - oldest).max(0) / 1000);
     json!({

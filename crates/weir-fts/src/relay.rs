@@ -4,33 +4,24 @@
 //! its predecessor has carried out and not answered. That ends in the same state: a job stays cancelled, a priority or a setting gets
 //! the same value, and the audit names it twice. Not so a forced start: a file that has failed meanwhile is forced once more.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, to_bytes},
+    body::Body,
     extract::{FromRequestParts as _, Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use tower::ServiceExt as _;
 
 use super::{
     answer::ApiError,
     body::small,
-    caller::{By, Caller, Relayed},
-    router,
+    caller::{Caller, Relayed},
 };
-use weir_transfer::{
-    config::Level,
-    nodes::{Asked, Membership},
-};
+use weir_transfer::{config::Level, nodes::Membership};
 
 use crate::state::Door;
 
@@ -38,30 +29,33 @@ use crate::state::Door;
 static IN_HAND: Semaphore = Semaphore::const_new(64);
 
 /// How long a request waits for the scheduler's answer.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
+/// A request on its way to the scheduling node.
 #[derive(Serialize, Deserialize)]
-struct Envelope {
-    method: String,
-    uri: String,
-    content_type: Option<String>,
-    caller: Option<Identity>,
+pub(crate) struct Envelope {
+    pub(super) method: String,
+    pub(super) uri: String,
+    pub(super) content_type: Option<String>,
+    pub(super) caller: Option<Identity>,
 }
 
+/// The caller, as this node knows it.
 #[derive(Serialize, Deserialize)]
-struct Identity {
-    user_dn: String,
-    cred_id: String,
-    vo: String,
-    level: Level,
-    reach: Level,
-    certificate: bool,
+pub(crate) struct Identity {
+    pub(super) user_dn: String,
+    pub(super) cred_id: String,
+    pub(super) vo: String,
+    pub(super) level: Level,
+    pub(super) reach: Level,
+    pub(super) certificate: bool,
 }
 
+/// Status and headers of an answer.
 #[derive(Serialize, Deserialize)]
-struct Heading {
-    status: u16,
-    headers: Vec<(String, String)>,
+pub(crate) struct Heading {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
 }
 
 /// Answers itself, or passes on.
@@ -150,7 +144,7 @@ async fn exchange(membership: &Arc<Membership>, envelope: &Envelope, body: Vec<u
     Ok(answer.unwrap_or_else(|| vacant().into_response()))
 }
 
-fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
+pub(crate) fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
     let heading: Heading = serde_json::from_str(heading).ok()?;
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(heading.status).ok()?;
@@ -159,71 +153,6 @@ fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
         response.headers_mut().insert(name, HeaderValue::from_str(&value).ok()?);
     }
     Some(response)
-}
-
-/// The scheduler's answer to another node: heading and body.
-pub(crate) fn answer_node(door: Weak<Door>, asked: Asked) -> BoxFuture<'static, (String, Vec<u8>)> {
-    Box::pin(async move {
-        match door.upgrade() {
-            Some(door) => answer(door, asked).await,
-            // As if no scheduler ran here.
-            None => (String::new(), Vec::new()),
-        }
-    })
-}
-
-async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>) {
-    let request = serde_json::from_str::<Envelope>(&asked.request)
-        .ok()
-        .and_then(|envelope| rebuild(envelope, asked.body));
-    let response = match request {
-        Some(request) => {
-            let answer = router(service.clone()).oneshot(request);
-            // The caller has stopped waiting by then.
-            match tokio::time::timeout(PATIENCE, answer).await {
-                Ok(response) => response.unwrap_or_else(|never| match never {}),
-                Err(_) => ApiError::unavailable("The scheduler did not answer in time; a begun change goes on")
-                    .into_response(),
-            }
-        }
-        None => ApiError::bad_request("The scheduler does not understand what another node passed on").into_response(),
-    };
-    let (parts, body) = response.into_parts();
-    let told = |(name, value): (&HeaderName, &HeaderValue)| Some((name.to_string(), value.to_str().ok()?.to_owned()));
-    let heading = Heading {
-        status: parts.status.as_u16(),
-        headers: parts
-            .headers
-            .iter()
-            .filter(|(name, _)| **name != header::CONTENT_LENGTH)
-            .filter_map(told)
-            .collect(),
-    };
-    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
-    (serde_json::to_string(&heading).unwrap_or_default(), body.into())
-}
-
-fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
-    let mut request = Request::new(Body::from(body));
-    *request.method_mut() = envelope.method.parse().ok()?;
-    *request.uri_mut() = envelope.uri.parse().ok()?;
-    if let Some(content_type) = envelope.content_type {
-        request
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, content_type.parse().ok()?);
-    }
-    let caller = envelope.caller.map(|identity| Caller {
-        user_dn: identity.user_dn,
-        cred_id: identity.cred_id,
-        vo: identity.vo,
-        level: identity.level,
-        reach: identity.reach,
-        by: By::Elsewhere {
-            certificate: identity.certificate,
-        },
-    });
-    request.extensions_mut().insert(Relayed(caller));
-    Some(request)
 }
 
 #[cfg(test)]

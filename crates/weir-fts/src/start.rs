@@ -16,7 +16,7 @@ use crate::{
     certificates::Certificates,
     door,
     error::StartError,
-    relay::answer_node,
+    relayed::answer_node,
     reload::{Reloading, files, server_tls},
     state::Door,
     submission::SubmissionLimits,

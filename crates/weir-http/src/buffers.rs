@@ -3,12 +3,10 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
-
-use crate::{ConnectedTo, tcp::Tcp};
 
 /// The limit of one connection; clones share it.
 ///
@@ -48,29 +46,6 @@ impl fmt::Debug for Buffers {
     }
 }
 
-/// A slot for the connection that carries a request, filled when the request is handed to it. Put into the extensions
-/// of a request whose body is large.
-#[derive(Debug, Clone, Default)]
-pub struct CarriedBy(Arc<Mutex<Option<ConnectedTo>>>);
-
-impl CarriedBy {
-    /// Moves the bound of the connection that carries the request, if one does by now.
-    pub fn bound(&self, bytes: usize) {
-        if let Some(to) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            to.buffers.bound(bytes);
-        }
-    }
-
-    /// The connection, long before there is an answer on it.
-    pub fn connection(&self) -> Option<ConnectedTo> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn is(&self, to: &ConnectedTo) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to.clone());
-    }
-}
-
 /// A stream with adjustable read-ahead and write-ahead.
 pub(crate) trait AdjustableAhead {
     /// At most so many bytes are encrypted ahead from now on.
@@ -81,14 +56,4 @@ pub(crate) trait AdjustableAhead {
 
     /// Whether more than a record of read-ahead is held.
     fn holds_much(&self) -> bool;
-}
-
-impl AdjustableAhead for Tcp {
-    fn seal_ahead(&mut self, _: usize) {}
-
-    fn read_ahead(&mut self, _: bool) {}
-
-    fn holds_much(&self) -> bool {
-        false
-    }
 }

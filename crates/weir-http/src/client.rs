@@ -1,7 +1,6 @@
 //! The client of every door.
 
 use std::{
-    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc,
@@ -17,25 +16,11 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, Buffers, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TcpLedger, TlsError,
-    TrustRoots,
+    AddressFilter, Body, ChainCheck, ClientError, Identity, SocketSettings, TcpLedger, TlsError, TrustRoots,
     connect::{Connector, Target},
     pool::{ConnectionKey, Pool, PoolLimits},
     reload::Reloadable,
 };
-
-/// The connection that a response came on; found in the extensions of every response.
-#[derive(Debug, Clone)]
-pub struct ConnectedTo {
-    /// The other end.
-    pub peer: SocketAddr,
-    /// Our end.
-    pub local: SocketAddr,
-    /// The TCP figures of the connection.
-    pub socket: SocketWatch,
-    /// How much of a body it may hold.
-    pub buffers: Buffers,
-}
 
 /// How a [`Client`] connects and how long it waits.
 #[derive(Clone)]

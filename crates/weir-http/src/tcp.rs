@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    buffers::Buffers,
+    buffers::{AdjustableAhead, Buffers},
     direct::{Direct, Next},
     slow_reader::{CutShort, Pace, Slow, WriteWatch},
     socket::{Entry, SocketWatch, TcpLedger, Watched, acknowledged},
@@ -190,6 +190,16 @@ impl AsyncWrite for Tcp {
             Next::File => self.poll_send_file(cx),
         };
         self.within_limit(cx, outcome)
+    }
+}
+
+impl AdjustableAhead for Tcp {
+    fn seal_ahead(&mut self, _: usize) {}
+
+    fn read_ahead(&mut self, _: bool) {}
+
+    fn holds_much(&self) -> bool {
+        false
     }
 }
 

@@ -1,13 +1,11 @@
 //! A grid: its sites, its RSEs, and the limits of the services between them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 use weir_units::{Algorithm, Bytes};
 
-use crate::file::{Document, Problem};
-use crate::grid_file;
 use crate::names::{GridName, RseName, SiteName, VoName};
 use crate::place::Place;
 use crate::redirect_host::RedirectHost;
@@ -213,23 +211,6 @@ impl Default for StorageDefaults {
 }
 
 impl Grid {
-    /// Reads the text of a grid file; `file` names it in problems, and its folder is joined with the paths in it.
-    ///
-    /// # Errors
-    /// Every problem found, in the order of the lines.
-    pub fn parse(text: &str, file: &Path) -> Result<Grid, Vec<Problem>> {
-        grid_file::parse(&Document::new(text, file))
-    }
-
-    /// Reads a grid file; the files that it names must exist.
-    ///
-    /// # Errors
-    /// Every problem found, in the order of the lines.
-    pub fn load(file: &Path) -> Result<Grid, Vec<Problem>> {
-        let document = Document::read(file).map_err(|problem| vec![problem])?;
-        grid_file::parse(&document)
-    }
-
     /// Finds an RSE by name.
     pub fn rse(&self, name: &RseName) -> Option<&Rse> {
         self.rses.iter().find(|rse| rse.name == *name)
@@ -238,10 +219,5 @@ impl Grid {
     /// Gives the site of an RSE.
     pub fn site_of(&self, name: &RseName) -> Option<&SiteName> {
         self.rse(name).map(|rse| &rse.site)
-    }
-
-    /// Writes the grid as TOML that reads back to the same grid; the table may also stand under `[grid]`.
-    pub fn to_toml(&self) -> toml::Table {
-        grid_file::to_toml(self)
     }
 }

@@ -13,6 +13,7 @@
 //! favours a link whose path closes in the next interval, or starves one for the others, may move a little more.
 
 mod bounds;
+mod result;
 mod steps;
 mod wide;
 
@@ -21,7 +22,6 @@ use std::time::Duration;
 
 use bounds::{Bound, Flow, Kind, bounds};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
-use serde::Serialize;
 use weir_plan::Workload;
 use weir_plan::inject::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES};
 use weir_units::{BitRate, Bytes};
@@ -29,35 +29,11 @@ use wide::Wide;
 
 use crate::scene::{Ask, Scene};
 use crate::spec::SimPlan;
+use bounds::GIGA;
+pub use result::{Optimum, Span};
 
 /// The part of an optimum that a later programme may give away: the solver's own tolerance.
 const SLACK: f64 = 1e-6;
-/// Rates are reckoned in Gb/s, so that the solver sees numbers about one.
-const GIGA: f64 = 1e9;
-
-/// The bytes that could be moved within a stretch of time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Span {
-    /// Its begin, in seconds from the start of the run.
-    pub from_s: f64,
-    /// Its end.
-    pub until_s: f64,
-    /// The rate of all links together.
-    pub rate_bps: u64,
-}
-
-/// The estimated optimum within the hold.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Optimum {
-    /// Mean rate over the hold, of all links.
-    pub total: BitRate,
-    /// The same per link, in the order of the scene.
-    pub links: Vec<BitRate>,
-    /// Resources that are full for most of the hold, by name, with the share of the hold.
-    pub full: BTreeMap<String, f64>,
-    /// The rate in the course of time, where it changes; empty for a plan of steps.
-    pub spans: Vec<Span>,
-}
 
 /// Estimates the optimum of a plan; `None` if the solver finds none, which only an ill-posed plan can bring about.
 pub fn optimum(plan: &SimPlan, scene: &Scene) -> Option<Optimum> {

@@ -1,9 +1,9 @@
 //! Rule `cycles`: the modules of a crate use each other in one direction.
 //!
-//! A node is a source file, with the modules written out in it. An edge is a path that begins at the crate's root, at
-//! the module itself, at a parent or at a child. It has the form `crate::`, `self::`, `super::`, `child::`, in a `use`
-//! or anywhere else. Not counted are tests, and a child's use of its own parent: a module may be divided into parts
-//! that know the whole.
+//! A node is a source file, with the modules written out in it. An edge leads from a file that names an item, in a
+//! `use` or in any other path, to the file that defines it: re-exports are followed to the definition. So a `pub use`
+//! is no edge of its own unless the file names the item elsewhere too. Tests are left out. Methods are not seen: a
+//! file with a part of a type's `impl` uses the file of the type, which does not use it.
 //!
 //! A crate that has cycles is listed in `xtask/tidy.toml` with the number of its files in them, which may only fall.
 
@@ -13,7 +13,7 @@ mod paths;
 use std::collections::{BTreeMap, BTreeSet};
 
 use graph::strongly_connected;
-use paths::{Path, Source};
+use paths::{Import, Path, Source};
 
 use super::Finding;
 
@@ -138,35 +138,115 @@ impl Crate {
 
     /// The files that one uses, and the line where it does so first.
     fn edges(&self, file: &str) -> BTreeMap<&str, usize> {
-        let own = module_of(file);
-        let parent = own.split_last().map(|(_, parent)| parent);
+        let source = &self.sources[file];
+        let is_used = |import: &&Import| {
+            let named = |name: &String| source.named.contains(&(import.path.within.clone(), name.clone()));
+            !import.is_public || import.name.as_ref().is_some_and(named)
+        };
         let mut edges = BTreeMap::new();
-        for path in &self.sources[file].paths {
-            let Some(target) = self.resolve(path) else { continue };
-            let is_parent = parent.is_some_and(|parent| self.homes.get(parent) == Some(target));
-            if target != file && !is_parent {
-                edges.entry(target.as_str()).or_insert(path.line);
+        let imports = source.imports.iter().filter(is_used);
+        let targets = imports.filter_map(|import| {
+            let target = self.resolve(&import.path)?;
+            let is_item = !target.is_module || import.name.is_none();
+            is_item.then_some((target.module, import.path.line))
+        });
+        let paths = source.paths.iter().filter_map(|path| {
+            let target = self.resolve(path)?;
+            (!target.is_module).then_some((target.module, path.line))
+        });
+        for (module, line) in targets.chain(paths) {
+            match self.homes.get(&module) {
+                Some(target) if target != file => {
+                    let first = edges.entry(target.as_str()).or_insert(line);
+                    *first = line.min(*first);
+                }
+                _ => {}
             }
         }
         edges
     }
 
-    /// The file of the longest part of a path that is a module; none if it begins with something else.
-    fn resolve(&self, path: &Path) -> Option<&String> {
-        let (mut module, rest) = path.start()?;
+    /// Where a path leads; none if it begins with something that is not of this crate.
+    fn resolve(&self, path: &Path) -> Option<Target> {
+        self.follow(path, &mut BTreeSet::new())
+    }
+
+    /// The same, with the names that were looked up on the way: a name that needs itself is not found.
+    fn follow(&self, path: &Path, seen: &mut BTreeSet<(Vec<String>, String)>) -> Option<Target> {
+        let (module, mut rest) = path.start()?;
+        let mut target = Target {
+            module,
+            is_module: true,
+        };
         if path.is_bare() {
-            let child: Vec<String> = module.iter().chain(rest.first()).cloned().collect();
-            self.homes.get(&child)?;
+            let (first, others) = rest.split_first()?;
+            target = self.in_scope(&target.module, first, seen)?;
+            rest = others;
         }
         for segment in rest {
-            let child: Vec<String> = module.iter().chain([segment]).cloned().collect();
-            if !self.homes.contains_key(&child) {
+            if !target.is_module {
                 break;
             }
-            module = child;
+            target = match self.in_scope(&target.module, segment, seen) {
+                Some(found) => found,
+                None if self.is_imported(&target.module, segment) => return None,
+                None => Target {
+                    module: target.module,
+                    is_module: false,
+                },
+            };
         }
-        self.homes.get(&module)
+        Some(target)
     }
+
+    /// What a name means in a module: a child, an item of its own, or something imported from this crate.
+    fn in_scope(&self, module: &[String], name: &str, seen: &mut BTreeSet<(Vec<String>, String)>) -> Option<Target> {
+        let child: Vec<String> = module.iter().cloned().chain([name.to_owned()]).collect();
+        if self.homes.contains_key(&child) {
+            return Some(Target {
+                module: child,
+                is_module: true,
+            });
+        }
+        let item = (module.to_vec(), name.to_owned());
+        if !seen.insert(item.clone()) {
+            return None;
+        }
+        let source = &self.sources[self.homes.get(module)?];
+        let of_module = || source.imports.iter().filter(|import| import.path.within == module);
+        let mut by_name = of_module().filter(|import| import.name.as_deref() == Some(name));
+        let found = by_name.find_map(|import| self.follow(&import.path, seen));
+        // A method may have the name of an import, so that imports come first.
+        let own = || {
+            source.defined.contains(&item).then(|| Target {
+                module: module.to_vec(),
+                is_module: false,
+            })
+        };
+        found.or_else(own).or_else(|| {
+            let globs: Vec<Target> = of_module()
+                .filter(|import| import.name.is_none())
+                .filter_map(|import| self.follow(&import.path, seen))
+                .collect();
+            globs.iter().find_map(|glob| self.in_scope(&glob.module, name, seen))
+        })
+    }
+
+    /// Whether a module has this name from a `use`.
+    fn is_imported(&self, module: &[String], name: &str) -> bool {
+        let source = self.homes.get(module).map(|home| &self.sources[home]);
+        source.is_some_and(|source| {
+            let mut imports = source.imports.iter();
+            imports.any(|import| import.path.within == module && import.name.as_deref() == Some(name))
+        })
+    }
+}
+
+/// Where a path leads.
+struct Target {
+    /// The module, or the one in which the item is defined.
+    module: Vec<String>,
+    is_module: bool,
 }
 
 /// The module that a file below `src` is.

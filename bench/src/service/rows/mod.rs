@@ -1,6 +1,7 @@
 //! The rows of the transfer service.
 
 mod copies;
+mod figure;
 mod nodes;
 mod staging;
 mod standing;
@@ -10,15 +11,12 @@ mod tokens;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::lab::{Caller, Store};
+use super::lab::Store;
+use figure::{
+    COPIES, Figure, NEXT_START, NODES, POLL, RESTART, RESTART_LARGE, STAGING, SUBMIT_1, SUBMIT_200, SUBMIT_BESIDE,
+    SUBMIT_TLS, SUSTAINED, TAKE_OVER, TOKENS, fix, limits, median, quantile, scaled,
+};
 use submission::Submission;
-
-/// One figure: its description and its numbers.
-struct Figure {
-    name: &'static str,
-    said: String,
-    numbers: Value,
-}
 
 /// Runs all rows whose name holds `only`.
 pub(crate) async fn all(only: &str, scale: f64) -> Result<Value> {
@@ -102,55 +100,4 @@ fn submissions() -> impl Iterator<Item = Submission> {
             },
         ]
     })
-}
-
-const SUBMIT_200: &str = "submission, 200 files a job";
-const SUBMIT_1: &str = "submission, 1 file, keep-alive";
-const SUBMIT_TLS: &str = "submission, 1 file, new TLS";
-const SUBMIT_BESIDE: &str = "submission beside completions";
-const COPIES: &str = "concurrent COPYs";
-const SUSTAINED: &str = "sustained completions";
-const NEXT_START: &str = "completion to next start";
-const RESTART: &str = "restart, 1 M";
-const RESTART_LARGE: &str = "restart, 10 M";
-const POLL: &str = "status poll of 100 x 100";
-const NODES: &str = "completions by several nodes";
-const TAKE_OVER: &str = "take-over";
-const STAGING: &str = "staging campaign";
-const TOKENS: &str = "distinct tokens, against one";
-
-const ADMIN: &str = "[[admin]]\nissuer = \"{ISSUER}\"\nsubject = \"tester\"\n";
-
-fn limits(link: u32) -> String {
-    format!("{ADMIN}[limits]\nlink = {link}\ninbound = 40000\noutbound = 40000\nconnections = 512\n")
-}
-
-/// Links take so many at once, whatever the optimiser would think.
-async fn fix(caller: &Caller, active: u64) -> Result<()> {
-    let link = json!({
-        "symbolicname": "every", "source": "*", "destination": "*", "optimizer_mode": 0,
-        "min_active": active, "max_active": active,
-    });
-    caller.post("/config/links", &link).await
-}
-
-fn scaled(count: u64, scale: f64) -> u64 {
-    if count == 0 {
-        return 0;
-    }
-    ((count as f64 * scale) as u64).max(1)
-}
-
-/// The p-th part of sorted figures.
-fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let place = (sorted.len() as f64 * p) as usize;
-    sorted
-        .get(place.min(sorted.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or(0.0)
-}
-
-fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    quantile(figures, 0.5)
 }

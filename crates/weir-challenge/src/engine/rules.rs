@@ -1,13 +1,13 @@
 //! Rules of a run: the account of each rule and its files, and the deletion of copies by the catalogue.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use weir_measure::chain::{Deletions, RuleEnd, RuleRow};
 use weir_measure::{Stages, State};
 
+use super::rule_state::Freed;
+use super::rule_state::{Alive, Leaving, Looked, OpenRule};
 use super::{Engine, JOBS_PER_POLL};
 use crate::injection::{InjectionDoor, InjectionError, JobId, Observed, RuleCopy, RuleTerms};
 use crate::record::{Record, Wanted};
@@ -20,73 +20,6 @@ const COPIES_PER_ROUND: usize = 5_000;
 
 /// Attempts to delete rules at the end of a run.
 const ATTEMPTS: u32 = 4;
-
-/// A source file whose copy is not at a destination any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Freed {
-    pub(crate) workload: usize,
-    pub(crate) link: usize,
-    /// Index of the source file.
-    pub(crate) source: usize,
-}
-
-/// A rule of which files have not ended.
-#[derive(Debug)]
-struct OpenRule {
-    row: RuleRow,
-    n_left: usize,
-    /// Of a rule that ends when its files have come, their transfers.
-    ends: Option<Vec<u64>>,
-}
-
-/// A copy that is, or may be, at its destination.
-#[derive(Debug, Clone)]
-struct Leaving {
-    copy: RuleCopy,
-    freed: Freed,
-    path: String,
-    size: u64,
-    /// Whether it was delivered: then its end is owed.
-    is_delivered: bool,
-    /// Whether its end counts as due.
-    is_due: bool,
-    /// Whether it is a source file, which takes no part in anything again.
-    is_source: bool,
-}
-
-/// A rule that has not ended.
-#[derive(Debug, Clone, Copy)]
-struct Alive {
-    end: Duration,
-    /// Of the copies that it asks for.
-    door: usize,
-}
-
-type Looked = (Vec<(Duration, u64)>, Result<BTreeSet<RuleCopy>, InjectionError>);
-
-/// See the module.
-#[derive(Debug, Default)]
-pub(super) struct Rules {
-    open: BTreeMap<JobId, OpenRule>,
-    /// Rules that have not ended.
-    alive: BTreeMap<JobId, Alive>,
-    /// Rows that have not been taken yet.
-    ended: Vec<RuleRow>,
-    /// By the end of their rules, and by the number of the transfer.
-    leaving: BTreeMap<(Duration, u64), Leaving>,
-    pub(super) freed: Vec<Freed>,
-    pub(super) looks: JoinSet<Looked>,
-    next_look: Duration,
-    /// The last copy of a round that did not reach all.
-    looked_to: Option<(Duration, u64)>,
-    deletions: Deletions,
-    /// Whether the catalogue outlives the run.
-    is_elsewhere: bool,
-    /// Source files whose copies wait for the audit, by workload and link.
-    kept: BTreeMap<(usize, usize), usize>,
-    /// Rules that are being deleted.
-    ends: JoinSet<Result<(), InjectionError>>,
-}
 
 impl<D: InjectionDoor> Engine<D> {
     /// The terms of the rule for some files. If one of them is to be audited, all stay until then, unless too many of the link's source files

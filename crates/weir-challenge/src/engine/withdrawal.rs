@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use weir_measure::{Failure, State};
 
+use super::withdrawal_reason::Withdrawal;
 use super::{Engine, JOBS_PER_POLL, Pending};
 use crate::injection::{InjectionDoor, JobId, Observed, Phase};
 
@@ -17,15 +18,6 @@ const ASKED_AT_ONCE: usize = 16;
 
 /// Time for all of these questions.
 const ASKING_MAX: Duration = Duration::from_secs(10);
-
-/// The reason why a run withdraws unfinished transfers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Withdrawal {
-    /// The run was interrupted: no party failed.
-    Interrupted,
-    /// The drain of this length is over: the service did not end it.
-    Overdue(Duration),
-}
 
 /// A transfer that had not ended.
 struct Waiting {
@@ -41,17 +33,6 @@ impl Waiting {
             link: pending.record.link,
             by_rule: pending.record.stages.is_some(),
             why: pending.waits.clone(),
-        }
-    }
-}
-
-impl Withdrawal {
-    /// How a transfer ends that is withdrawn for it.
-    fn end(self, by_rule: bool, explained: impl FnOnce(Failure) -> Failure) -> (State, Option<Failure>) {
-        match self {
-            Self::Interrupted => (State::Cancelled, None),
-            Self::Overdue(limit) if by_rule => (State::Failed, Some(explained(Failure::not_come(limit)))),
-            Self::Overdue(limit) => (State::Failed, Some(explained(Failure::unfinished(limit)))),
         }
     }
 }

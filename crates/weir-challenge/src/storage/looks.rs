@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use weir_http::body;
 use weir_units::{Algorithm, Checksum, parse_digest_header};
 
-use super::{PATIENCE, StorageDoor, StorageError, sending::Call};
+use super::{PATIENCE, StorageDoor, StorageError, call::Call};
 use crate::listing::{self, Entry};
 
 const DEPTH: HeaderName = HeaderName::from_static("depth");

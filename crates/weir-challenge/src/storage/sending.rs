@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http::{HeaderValue, Method, Request, Response, Uri, header};
 use hyper::body::Incoming;
-use weir_auth::Secret;
 use weir_http::{Body, ClientError, body, redirect};
 
+use super::call::Call;
 use super::{PATIENCE, StorageDoor, StorageError};
 
 /// Redirects followed in a row.
@@ -15,39 +15,6 @@ const REDIRECTS_MAX: usize = 5;
 
 /// How long a storage may take to say `100 Continue` before an upload is sent all the same.
 const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// One request.
-pub(super) struct Call<'a> {
-    /// The operation, as messages name it.
-    pub(super) operation: &'static str,
-    pub(super) method: Method,
-    /// Path below the base.
-    pub(super) path: &'a str,
-    /// `None`: anonymous.
-    pub(super) token: Option<Secret>,
-    pub(super) headers: HeaderMap,
-    /// For all of it but the body of the answer.
-    pub(super) limit: Duration,
-}
-
-impl<'a> Call<'a> {
-    pub(super) fn new(operation: &'static str, method: &str, path: &'a str, token: impl Into<Option<Secret>>) -> Self {
-        Self {
-            operation,
-            method: Method::from_bytes(method.as_bytes()).expect("a method"),
-            path,
-            token: token.into(),
-            headers: HeaderMap::new(),
-            limit: PATIENCE,
-        }
-    }
-
-    #[must_use]
-    pub(super) fn header(mut self, name: header::HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
-        self
-    }
-}
 
 impl StorageDoor {
     /// Sends a request without a body; see [`Self::send_with`].

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use weir_http::{Client, body};
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
+use super::super::wire::Side;
 use super::super::{failure::Scene, tokens::Right, wire::bearer};
+use crate::surl::Surl;
 
 /// Lifetime of a storage's discovery document.
 const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);
@@ -403,6 +405,23 @@ pub(crate) fn fuzz(data: &[u8]) {
     for failure in failures {
         assert!(failure.message.len() <= 1024, "{}", failure.message.len());
         assert!(!failure.message.chars().any(char::is_control), "{:?}", failure.message);
+    }
+}
+
+/// The path of a URL, as tape endpoints are asked for it.
+pub(super) fn path_of(surl: &Surl) -> String {
+    let url = surl.http_url();
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let path = url[start..].find('/').map_or("/", |at| &url[start + at..]);
+    path.split('?').next().unwrap_or_default().to_owned()
+}
+
+/// The tape of a side.
+pub(crate) fn tape_of(side: &Side) -> Tape {
+    Tape {
+        endpoint: side.surl.endpoint(),
+        party: side.party,
+        right: side.right.clone(),
     }
 }
 

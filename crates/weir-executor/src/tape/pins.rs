@@ -6,9 +6,9 @@
 //! released ends with its lifetime.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -17,7 +17,8 @@ use std::{
 use tokio::{sync::mpsc, time::Instant};
 use weir_world::{ErrorClass, Party, Retry};
 
-use super::{Executor, client::Tape, path_of, tape_of};
+use super::{client::Tape, path_of, tape_of};
+use crate::Executor;
 use crate::{
     job::{FileState, TokenHash},
     orders::{Journal, Note, Order, Pin},
@@ -30,104 +31,6 @@ const REQUEST_MAX: usize = 1000;
 /// Pauses between two tries, the first and the longest, and how many there are.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3600));
 const TRIES: u32 = 12;
-
-/// A file at an endpoint.
-type PinPlace = (String, String);
-
-/// The pins of transfers.
-#[derive(Debug, Default)]
-pub(super) struct Pins {
-    held: Mutex<HeldPin>,
-    /// Where ends are told, while this node schedules.
-    ended: Mutex<Option<mpsc::UnboundedSender<u64>>>,
-}
-
-#[derive(Debug, Default)]
-struct HeldPin {
-    files: HashMap<u64, PinPlace>,
-    places: HashMap<PinPlace, Holders>,
-    /// Transfers that ended while the pins of an earlier life are being read: that list may still count them as live.
-    early: Option<HashSet<u64>>,
-}
-
-/// Transfers of one file. Each may have its own request, and storages differ in which pin a release affects.
-#[derive(Debug, Default)]
-struct Holders {
-    n_left: usize,
-    /// Ended transfers: their pins are released with the last one's.
-    over: Vec<u64>,
-}
-
-impl Pins {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HeldPin> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A transfer has a pin.
-    pub(super) fn took(&self, file: u64, endpoint: String, path: String) {
-        let (mut held, place) = (self.lock(), (endpoint, path));
-        if held.files.insert(file, place.clone()).is_none() {
-            held.places.entry(place).or_default().n_left += 1;
-        }
-    }
-
-    /// Sends ends of transfers from now on; for those of an earlier life, once their pins are
-    /// [`recalled`](Self::recalled).
-    fn tell(&self, ended: mpsc::UnboundedSender<u64>) {
-        self.lock().early = Some(HashSet::new());
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-    }
-
-    /// A transfer has ended.
-    pub(super) fn settled(&self, file: u64) {
-        let mut held = self.lock();
-        if let Some(early) = &mut held.early {
-            early.insert(file);
-        }
-        let is_held = held.files.contains_key(&file);
-        drop(held);
-        if is_held {
-            self.once_more(file);
-        }
-    }
-
-    /// Takes the pins of an earlier life, read at some time after [`Self::tell`].
-    fn recalled(&self, left: &[Pin]) {
-        for pin in left {
-            self.took(pin.file, pin.source.endpoint(), path_of(&pin.source));
-        }
-        let early = self.lock().early.take().unwrap_or_default();
-        let over = left.iter().filter(|pin| pin.over || early.contains(&pin.file));
-        over.for_each(|pin| self.settled(pin.file));
-    }
-
-    /// As [`Self::settled`], for a transfer that has let go already.
-    fn once_more(&self, file: u64) {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ended) = ended.as_ref() {
-            // The receiver is gone only when the service stops; the next life finds the pin in the store.
-            let _ = ended.send(file);
-        }
-    }
-
-    /// Removes a transfer from its pin; returns the transfers whose pins are to be released now: none while another one
-    /// needs the file.
-    fn leave(&self, file: u64) -> Vec<u64> {
-        let mut held = self.lock();
-        let Some(place) = held.files.remove(&file) else {
-            return vec![file];
-        };
-        let Entry::Occupied(mut holders) = held.places.entry(place) else {
-            return vec![file];
-        };
-        holders.get_mut().over.push(file);
-        holders.get_mut().n_left -= 1;
-        if holders.get().n_left > 0 {
-            return Vec::new();
-        }
-        holders.remove().over
-    }
-}
 
 /// The key of one request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -339,6 +242,7 @@ fn is_kept(order: &Order) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+    use super::super::pin_state::Pins;
     use super::*;
     use crate::surl::Surl;
 

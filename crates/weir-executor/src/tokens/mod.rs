@@ -290,7 +290,7 @@ impl TokenRefresher {
         match renewed {
             Ok(fresh) => Ok(fresh),
             Err(_) if expires > now => Ok(token.clone()),
-            Err((issuer, trouble)) => Err(trouble.failure(scene, &issuer)),
+            Err((issuer, trouble)) => Err(trouble.failure(scene, (issuer.url(), &issuer.figures.waits))),
         }
     }
 

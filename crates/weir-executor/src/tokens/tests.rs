@@ -209,7 +209,7 @@ impl TokenRefresher {
     async fn renewed_or_failure(self: &Arc<Self>, token: &Secret) -> weir_world::Failure {
         let (issuer, claims) = self.issuer_of(token).unwrap();
         let trouble = self.renewed(&issuer, claims, token).await.unwrap_err();
-        trouble.failure(source(), &issuer)
+        trouble.failure(source(), (issuer.url(), &issuer.figures.waits))
     }
 }
 

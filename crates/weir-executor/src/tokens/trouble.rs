@@ -1,12 +1,14 @@
 //! Reasons for which a token is not renewed.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use weir_auth::Secret;
 use weir_world::{ErrorClass, Failure, Party, Retry};
 
 use super::super::failure::Scene;
-use super::issuer::Issuer;
 
 /// How long an attempt waits with a slot of its link in hand.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,12 +25,13 @@ pub(super) enum Trouble {
 pub(super) type Outcome = Result<Secret, Trouble>;
 
 impl Trouble {
-    pub(super) fn failure(self, scene: Scene, issuer: &Issuer) -> Failure {
+    /// The failure of an attempt whose token it is, with the issuer's URL and its count of attempts that wait.
+    pub(super) fn failure(self, scene: Scene, (url, waits): (&str, &AtomicU64)) -> Failure {
         let of = Scene::new(Party::Issuer, scene.phase);
-        let (side, url) = (scene.party, issuer.url());
+        let side = scene.party;
         match self {
             Self::Waits(why) => {
-                issuer.figures.waits.fetch_add(1, Relaxed);
+                waits.fetch_add(1, Relaxed);
                 let text = format!("the token for the {side} has expired, and waits for the token issuer {url}: {why}");
                 let mut failure = of.fail(ErrorClass::Timeout, text);
                 failure.remedy = "none needed if the issuer comes back; it is asked again".into();

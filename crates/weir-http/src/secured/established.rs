@@ -5,9 +5,10 @@ use std::ops::Range;
 use rustls::{AlertDescription, Error, PeerMisbehaved, kernel::KernelConnection};
 
 use super::{
+    layout::{BEYOND, HEADER, PLAIN},
     outgoing::Outgoing,
     pieces::Pieces,
-    records::{ALERT, BEYOND, DATA, Fault, HANDSHAKE, HEADER, PLAIN, RecordKey, length},
+    records::{ALERT, DATA, Fault, HANDSHAKE, RecordKey, length},
     role::Role,
 };
 

@@ -6,7 +6,7 @@ use rustls::{
     unbuffered::{ConnectionState, EncodeError, EncryptError},
 };
 
-use super::{incoming::Incoming, outgoing::Outgoing, records::HEADER, role::Role};
+use super::{incoming::Incoming, layout::HEADER, outgoing::Outgoing, role::Role};
 
 /// Largest write that is passed to rustls.
 const PIECE: usize = 64 << 10;

@@ -10,14 +10,11 @@ use std::{
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{
-    buffer_cache,
-    records::{WHOLE, length},
+    buffer_cache::{self, AHEAD},
+    layout::WHOLE,
+    records::length,
 };
 use crate::tcp::Tcp;
-
-/// Size of a read while bulk data arrive. One read of 128 KiB instead of 32 saves 31 system calls, some 8 µs. Beyond
-/// this size nothing more is saved, and the data no longer fit in the cache.
-pub(super) const AHEAD: usize = 128 << 10;
 
 /// Size of other reads. A read that fills this much shows that more waits in the socket; less is answered as it comes,
 /// so that a connection with little traffic has no buffer.

@@ -8,6 +8,7 @@ mod buffer_cache;
 mod established;
 mod handshake;
 mod incoming;
+mod layout;
 mod outgoing;
 mod pieces;
 mod records;
@@ -36,9 +37,10 @@ use self::{
     established::{Came, Established},
     handshake::{Handshaking, Write},
     incoming::Incoming,
+    layout::PLAIN,
     outgoing::Outgoing,
     pieces::Pieces,
-    records::{Fault, PLAIN},
+    records::Fault,
     role::Role,
 };
 use crate::{Buffers, buffers::AdjustableAhead, tcp::Tcp, tls::SEALED_AHEAD};

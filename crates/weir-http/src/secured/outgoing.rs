@@ -9,26 +9,10 @@ use std::{
 use tokio::io::AsyncWrite;
 
 use super::{
-    buffer_cache,
-    records::{BEYOND, PLAIN},
+    buffer_cache::{self, SIZES},
+    layout::{BEYOND, PLAIN},
 };
-use crate::{tcp::Tcp, tls::SEALED_AHEAD};
-
-/// Sizes of reused buffers: the write-ahead of connections, from the smallest limit to the largest useful one.
-pub(super) const SIZES: [usize; 4] = {
-    assert!(SEALED_AHEAD == PLAIN << 4);
-    [
-        sealed(PLAIN << 1),
-        sealed(PLAIN << 2),
-        sealed(PLAIN << 3),
-        sealed(PLAIN << 4),
-    ]
-};
-
-/// The records of so many bytes, and one for a new key.
-const fn sealed(bytes: usize) -> usize {
-    bytes + BEYOND * (bytes / PLAIN + 2)
-}
+use crate::tcp::Tcp;
 
 /// At least so much memory, with undefined content.
 fn memory_of(bytes: usize) -> Vec<u8> {

@@ -8,17 +8,11 @@ use aws_lc_rs::{
 };
 use rustls::{AlertDescription, ConnectionTrafficSecrets, Error};
 
+use super::PLAIN;
+use super::layout::BEYOND;
+use super::layout::HEADER;
+use super::layout::TAG;
 use super::{outgoing::Outgoing, pieces::Pieces};
-
-/// Type, version and length.
-pub(super) const HEADER: usize = 5;
-/// The plaintext of one record at most.
-pub(super) const PLAIN: usize = 1 << 14;
-/// A whole record at most, as others may send it.
-pub(super) const WHOLE: usize = HEADER + PLAIN + 256;
-const TAG: usize = 16;
-/// Overhead of a record of ours beyond its plaintext.
-pub(super) const BEYOND: usize = HEADER + 1 + TAG;
 
 pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;

@@ -8,13 +8,35 @@ mod url;
 mod write;
 
 pub use keys::{GRID, GRID_TABLES};
-pub(crate) use read::parse;
-pub(crate) use write::to_toml;
 
-use crate::file::Section;
+use std::path::Path;
+
+use crate::file::{Document, Problem, Section};
 use crate::grid::Grid;
 
 impl Grid {
+    /// Reads the text of a grid file; `file` names it in problems, and its folder is joined with the paths in it.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the lines.
+    pub fn parse(text: &str, file: &Path) -> Result<Grid, Vec<Problem>> {
+        read::parse(&Document::new(text, file))
+    }
+
+    /// Reads a grid file; the files that it names must exist.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the lines.
+    pub fn load(file: &Path) -> Result<Grid, Vec<Problem>> {
+        let document = Document::read(file).map_err(|problem| vec![problem])?;
+        read::parse(&document)
+    }
+
+    /// Writes the grid as TOML that reads back to the same grid; the table may also stand under `[grid]`.
+    pub fn to_toml(&self) -> toml::Table {
+        write::to_toml(self)
+    }
+
     /// Reads a grid from a table of another file, such as `[grid]` of a challenge; the table is [`GRID`].
     ///
     /// `None` if something is wrong, which the section's reader then knows.

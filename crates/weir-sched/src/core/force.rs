@@ -3,7 +3,6 @@
 //! They stay in their queues, where everything about them goes on as before (cancel, priority, figures), and are noted here until they
 //! start.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_world::TransferId;
@@ -13,41 +12,6 @@ use super::table::State;
 use super::{Effect, Scheduler};
 use crate::policy::Join;
 use crate::{Record, Ticket, Work};
-
-/// Forced transfers that have not started.
-#[derive(Debug, Default)]
-pub(super) struct Forced {
-    /// To be started, in the order of their ids.
-    next: BTreeSet<TransferId>,
-    /// Forced transfers whose way an operator has closed. Only settings reopen it, so nothing else looks at them again.
-    barred: BTreeSet<TransferId>,
-}
-
-impl Forced {
-    /// False if it is there already.
-    fn insert(&mut self, transfer: TransferId) -> bool {
-        !self.contains(transfer) && self.next.insert(transfer)
-    }
-
-    pub(super) fn remove(&mut self, transfer: TransferId) {
-        self.next.remove(&transfer);
-        self.barred.remove(&transfer);
-    }
-
-    pub(super) fn contains(&self, transfer: TransferId) -> bool {
-        self.next.contains(&transfer) || self.barred.contains(&transfer)
-    }
-
-    /// Tells whether one may start.
-    pub(super) fn has_turns(&self) -> bool {
-        !self.next.is_empty()
-    }
-
-    /// Settings have changed.
-    pub(super) fn look_again(&mut self) {
-        self.next.append(&mut self.barred);
-    }
-}
 
 impl Scheduler {
     pub(super) fn force(&mut self, ticket: Ticket, asked: &Arc<[TransferId]>, effects: &mut Vec<Effect>) {

@@ -5,7 +5,6 @@
 //! either neither has happened or both have. A route costs twenty bytes, its held transfers are ordinary rows in a
 //! list; independent files cost nothing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_units::Bytes;
@@ -16,46 +15,6 @@ use super::table::{State, Table};
 use crate::policy::Join;
 use crate::policy::list::{List, NIL};
 use crate::{Candidate, JobSpec, Link, Reason, Route, RouteKind, Settled, Strategy, Work, rank_by};
-
-/// One route, as long as something of it is left.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    kind: RouteKind,
-    /// In the order of the job.
-    held: List,
-    /// How many are not held: one, but for moments in between.
-    live: u32,
-}
-
-/// Routes by number.
-#[derive(Debug, Default)]
-pub(super) struct Routes {
-    groups: Vec<Group>,
-    vacant: Vec<u32>,
-    /// Routes that were restored, by their first transfer: all of them until restoring is over, then the newest, as transfers of a job
-    /// come together.
-    named: BTreeMap<TransferId, u32>,
-}
-
-impl Routes {
-    fn insert(&mut self, kind: RouteKind) -> u32 {
-        let group = Group {
-            kind,
-            held: List::default(),
-            live: 0,
-        };
-        if let Some(number) = self.vacant.pop() {
-            self.groups[number as usize] = group;
-            return number;
-        }
-        self.groups.push(group);
-        (self.groups.len() - 1) as u32
-    }
-
-    fn get(&self, number: u32) -> Option<&Group> {
-        (number != NIL).then(|| &self.groups[number as usize])
-    }
-}
 
 /// The rows of a list, in order.
 fn rows<'a>(table: &'a Table, list: &List) -> impl Iterator<Item = u32> + 'a {
@@ -250,6 +209,7 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
+    use super::super::route_table::Group;
     use super::*;
 
     #[test]

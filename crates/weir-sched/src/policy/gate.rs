@@ -6,9 +6,9 @@ use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::breaker::Breaker;
 use super::governor::{Governor, LINK_START, Measure, SHARED_START};
-use super::lane::Usual;
-use super::learn::Sample;
 use super::pace::Pace;
+use super::sample::Sample;
+use super::usual::Usual;
 use super::{AS_FAST, GUESS, LEVELS, Levels, SLOWEST};
 use crate::settings::{Mode, Settings};
 use crate::{Cause, Resource};

@@ -15,7 +15,7 @@
 //! ones.
 //!
 //! Where several links pass, fast and slow ones come and go, and the rate in bytes would follow the mix of links. So
-//! there a sample is divided by its lane's usual throughput ([`super::lane::Usual`]): the rate is in transfers of usual
+//! there a sample is divided by its lane's usual throughput ([`super::usual::Usual`]): the rate is in transfers of usual
 //! speed. The usual throughput follows the samples outside of trials, and is frozen during a trial.
 //!
 //! # Decisions
@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use weir_units::Timestamp;
 
-use super::learn::Sample;
+use super::sample::Sample;
 
 /// Transfers to begin with on a link: with 50 MB/s each, 6 Gb/s; and no storage falls over at 16.
 pub(crate) const LINK_START: u32 = 16;

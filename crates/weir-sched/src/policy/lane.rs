@@ -7,8 +7,9 @@ use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::LEVELS;
 use super::gate::Key;
-use super::learn::Sample;
 use super::queue::Queues;
+use super::sample::Sample;
+use super::usual::Usual;
 use crate::settings::{SHARE, Settings};
 use crate::stats::Counts;
 use crate::{Decision, Link, VoId};
@@ -17,10 +18,6 @@ use crate::{Decision, Link, VoId};
 const DECISIONS_KEPT: usize = 8;
 /// Number of samples over which the figures of a link are averaged: half of the running transfers, within these bounds.
 const RECENT: (f64, f64) = (2.0, 16.0);
-/// Transfers of a lane after which its usual throughput is known; rounds of all its transfers for which it is
-/// remembered.
-const FAMILIAR: f64 = 8.0;
-const MEMORY: f64 = 16.0;
 /// A link that had nothing to do catches up with so much of its target.
 const TARGET_BURST: Duration = Duration::from_secs(60);
 
@@ -160,28 +157,6 @@ pub(crate) struct Pass {
     pub(crate) tags: [u64; LEVELS],
     /// The lane's usual throughput at this gate.
     pub(crate) usual: Usual,
-}
-
-/// The usual throughput of one transfer of a lane, in bytes per second of slot time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usual {
-    rate: f64,
-    /// Transfers that were heard of.
-    voices: f64,
-}
-
-impl Usual {
-    /// The expected value of a sample, from all before it; the first one is its own expectation. While the gate makes a
-    /// trial, the usual throughput is frozen: the trial is judged by it.
-    pub(crate) fn expect(&mut self, sample: &Sample, active: u32, trial: bool) -> f64 {
-        let rate = sample.bytes / sample.seconds;
-        let usual = if self.voices > 0.0 { self.rate } else { rate };
-        if !trial || self.voices < FAMILIAR {
-            self.voices = (self.voices + sample.weight).min(MEMORY * f64::from(active.max(1)));
-            self.rate += (rate - self.rate) * (sample.weight / self.voices.max(1e-9)).min(1.0);
-        }
-        usual
-    }
 }
 
 /// The transfers of one VO on one link: the unit that waits, and takes turns.

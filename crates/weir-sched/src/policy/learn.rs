@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{ErrorClass, Party};
 
+use super::Sample;
 use super::breaker::{Sign, sign};
 use super::{HALL, LEVELS, Policy};
 use crate::{Learned, Resource};
@@ -14,30 +15,6 @@ use crate::{Learned, Resource};
 const REPORTS_COUNT: Duration = Duration::from_secs(120);
 /// A cap that differs by so much from the recorded one is worth a record.
 const WORTH_RECORDING: f64 = 0.2;
-
-/// The bytes of one transfer in a stretch of its slot time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    pub(crate) bytes: f64,
-    pub(crate) seconds: f64,
-    /// The rate that it was taken to move at, if it had reported one.
-    pub(crate) former: Option<f64>,
-    /// The stretch begins with the transfer: it holds its start-up.
-    pub(crate) begins: bool,
-    /// The stretch ends with the transfer.
-    pub(crate) ends: bool,
-    /// Number of transfers that it stands for: transfers of its lane without reports are assumed to be like those with
-    /// reports.
-    pub(crate) weight: f64,
-}
-
-impl Sample {
-    /// True for a sample of a transfer at work, or of one that does not report; false for a start-up alone. Many
-    /// transfers begin together, and their throughput would seem to rise and fall with that.
-    pub(crate) fn is_steady(&self) -> bool {
-        self.seconds > 0.0 && self.weight > 0.0 && (!self.begins || self.ends)
-    }
-}
 
 impl Policy {
     /// A transfer of this lane tells how far it came. Gives the rate that it is taken to move at from now on, if that

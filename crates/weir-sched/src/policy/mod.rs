@@ -44,19 +44,23 @@
 //! report results: `moved` and `ended`.
 
 mod breaker;
+mod constants;
 mod force;
 mod gate;
 mod governor;
 mod lane;
 mod learn;
+mod levels;
 pub(crate) mod list;
 mod pace;
 mod place;
 mod queue;
+mod sample;
+mod usual;
 mod view;
 mod wiring;
 
-pub(crate) use learn::Sample;
+pub(crate) use sample::Sample;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -67,38 +71,18 @@ use crate::core::table::Table;
 use crate::core::terms::Shared;
 use crate::settings::Settings;
 use crate::stats::Counts;
-use crate::{Decision, Link, Order, Priority, Resource, Verdict, VoId};
+use crate::{Decision, Link, Order, Resource, Verdict, VoId};
+use constants::{AS_FAST, GUESS, HALL, SLOWEST};
 use gate::{Gate, Rank};
 use lane::{Lane, LinkState};
+use levels::{HIGHEST, Levels, STARVING};
+pub(crate) use levels::{LEVELS, RESUMED, level_of};
 use queue::{QueueKey, rounded};
-
-/// Levels of urgency, the most urgent first: lanes that starve, transfers resumed after a restart, priorities 5 to 1.
-pub(crate) const LEVELS: usize = 7;
-/// A set of levels, one bit each.
-type Levels = u8;
-const STARVING: usize = 0;
-/// Level of transfers that were active when the service stopped: their slots were theirs before.
-pub(crate) const RESUMED: usize = 1;
-/// The level of priority 5.
-const HIGHEST: usize = 2;
 /// Turns in a row that a lane loses to another gate before it may keep a slot.
 const PATIENCE: u32 = 16;
 /// How long a lane may keep a slot at most: 60 s. It idles meanwhile, so that is the cost of one turn; most copies end sooner, and
 /// with them comes the slot that the lane waits for.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// The gate that always has room.
-const HALL: u32 = 0;
-/// Smallest share of a slow lane, as a fraction of its share at the fastest lane's speed.
-const SLOWEST: f64 = 0.08;
-/// Lanes that are slower by less than this are as fast as the fastest.
-const AS_FAST: f64 = 1.25;
-/// Throughput of one transfer, in bytes per second, before its link was measured.
-const GUESS: f64 = 50e6;
-
-/// The level of a priority.
-pub(crate) fn level_of(priority: Priority) -> usize {
-    usize::from(7 - priority.get())
-}
 
 /// The end of its queue that a transfer joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

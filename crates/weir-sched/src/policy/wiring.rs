@@ -7,6 +7,7 @@ use weir_units::Timestamp;
 use super::gate::Gate;
 use super::lane::{self, Lane, LinkState, Pass};
 use super::queue::Queues;
+use super::usual::Usual;
 use super::{HALL, LEVELS, Policy};
 use crate::settings::{Direction, Setting, Settings};
 use crate::{GroupId, Link, Resource, VoId};
@@ -47,7 +48,7 @@ impl Policy {
         let pass = Pass {
             gate: HALL,
             tags: [0; LEVELS],
-            usual: lane::Usual::default(),
+            usual: Usual::default(),
         };
         self.lanes.push(Lane {
             link,
@@ -137,7 +138,7 @@ impl Policy {
             lane.passes.push(known.unwrap_or(Pass {
                 gate: *gate,
                 tags: [0; LEVELS],
-                usual: lane::Usual::default(),
+                usual: Usual::default(),
             }));
         }
         for pass in former.iter().filter(|pass| !way.contains(&pass.gate)) {

@@ -131,6 +131,15 @@ pub(super) fn find_lines(text: &str, problems: &mut [Problem]) {
     }
 }
 
+impl Problem {
+    /// Finds the line of its key in the text of the file.
+    #[must_use]
+    pub fn locate(mut self, text: &str) -> Problem {
+        find_lines(text, std::slice::from_mut(&mut self));
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

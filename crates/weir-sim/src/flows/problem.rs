@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::place::find_lines;
-
 /// Something wrong in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -17,14 +15,7 @@ pub struct Problem {
     pub remedy: String,
 }
 
-impl Problem {
-    /// Finds the line of its key in the text of the file.
-    #[must_use]
-    pub fn locate(mut self, text: &str) -> Problem {
-        find_lines(text, std::slice::from_mut(&mut self));
-        self
-    }
-}
+impl Problem {}
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

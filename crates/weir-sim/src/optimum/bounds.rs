@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_units::{BitRate, Bytes};
-
-use super::GIGA;
 use super::wide::{Wide, mean_left};
 use crate::scene::{LinkScene, Scene};
 use crate::spec::SimPlan;
+use weir_units::{BitRate, Bytes};
+
+/// Rates are reckoned in Gb/s, so that the solver sees numbers about one.
+pub(super) const GIGA: f64 = 1e9;
 
 /// Files of one size that are moved over one link.
 #[derive(Debug, Clone, Copy)]

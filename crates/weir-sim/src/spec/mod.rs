@@ -9,6 +9,7 @@ mod keys;
 mod pattern;
 mod read;
 mod rucio;
+mod segment;
 mod values;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use weir_units::{BitRate, Timestamp};
 pub use group::Group;
 use pattern::{LinkPattern, Pattern};
 pub use rucio::{CatalogKind, RucioModel};
+pub use segment::Segment;
 
 /// Every table about the simulated world, in the order of the handbook.
 pub const SIM_TABLES: &[&Table] = &[
@@ -170,21 +172,6 @@ impl Default for ActivityModel {
             share: 1.0,
         }
     }
-}
-
-/// A piece of the network that several links share, in one direction.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Segment {
-    /// Its unique name.
-    pub name: String,
-    /// Its capacity; above zero.
-    pub capacity: BitRate,
-    /// Traffic that is not ours.
-    pub background: BitRate,
-    /// How far that traffic moves about its mean, from 0 to 1.
-    pub background_variation: f64,
-    /// Later capacities, in the order of time.
-    pub changes: Vec<(Duration, BitRate)>,
 }
 
 /// One point of the curve of throughput over concurrency.
@@ -376,14 +363,6 @@ impl Default for FtsModel {
 }
 
 impl SimSpec {
-    /// Reads the simulated world of a plan; where it says nothing of one, everything is as by default.
-    ///
-    /// # Errors
-    /// Every problem found in those tables, in the order of the lines.
-    pub fn of(plan: &Plan) -> Result<Self, Vec<Problem>> {
-        read::sim(plan)
-    }
-
     /// Merges the tables of a site.
     pub fn site(&self, name: &SiteName) -> SiteModel {
         let mut model = SiteModel::default();

@@ -26,6 +26,16 @@ const COMMIT_MAX: Duration = Duration::from_secs(3600);
 /// Most servers of one storage element.
 const SERVERS_MAX: u32 = 64;
 
+impl SimSpec {
+    /// Reads the simulated world of a plan; where it says nothing of one, everything is as by default.
+    ///
+    /// # Errors
+    /// Every problem found in those tables, in the order of the lines.
+    pub fn of(plan: &Plan) -> Result<Self, Vec<Problem>> {
+        sim(plan)
+    }
+}
+
 /// Reads the simulated world of a plan.
 pub(super) fn sim(plan: &Plan) -> Result<SimSpec, Vec<Problem>> {
     let Some(part) = &plan.sim else {

@@ -5,6 +5,8 @@ use weir_sched::Input;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
+use super::attempt_state::Attempt;
+use super::attempt_state::Fate;
 use super::events::Event;
 use super::storage::Way;
 use super::{Part, World};
@@ -12,42 +14,6 @@ use crate::draw;
 use crate::network::{FlowId, Rate, ResourceId, Weight};
 use crate::scene::LinkScene;
 use crate::slab::Key;
-
-/// One attempt at one transfer.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(super) op: OpId,
-    pub(super) file: Key,
-    pub(super) core: u32,
-    pub(super) link: u32,
-    pub(super) started: Timestamp,
-    fate: Fate,
-    /// How many of the places on its way it holds: connection and server at the source, then at the destination.
-    held: u8,
-    /// It waits for the next of them.
-    waits: bool,
-    servers: [Option<u8>; 2],
-    pub(super) flow: Option<FlowId>,
-    /// When that began.
-    pub(super) flows_since: Timestamp,
-    reads_back: bool,
-    /// Bytes that arrived by flows that have ended.
-    moved: u64,
-}
-
-/// How an attempt will end, drawn when it starts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Fate {
-    Well,
-    /// Fails before bytes move.
-    Refused(ErrorClass, Party),
-    /// Fails after so many bytes.
-    Breaks(ErrorClass, Party, u64),
-    /// Stalls after so many bytes, until a timeout ends it.
-    Stalls(u64),
-    /// Fails after all bytes.
-    Corrupt(ErrorClass, Party),
-}
 
 /// Places on the way of an attempt.
 const PLACES: u8 = 4;

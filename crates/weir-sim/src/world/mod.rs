@@ -6,6 +6,7 @@
 //! all events within a tick are handled together at its end; records keep their own times.
 
 mod attempt;
+mod attempt_state;
 mod chain;
 mod core_runner;
 mod demand;
@@ -36,7 +37,7 @@ use crate::network::{ClassId, Ended, FlowId, Network};
 use crate::policies::AnyCore;
 use crate::scene::{Scene, outages};
 use crate::slab::{Key, Slab};
-use attempt::Attempt;
+use attempt_state::Attempt;
 use core_runner::CoreRunner;
 use events::{Event, Events};
 use file::{File, Files};

@@ -106,6 +106,22 @@ fn weight(feed: &Feed) -> usize {
     }
 }
 
+/// Where other nodes' news go in.
+#[derive(Clone)]
+pub(crate) struct FeedSender(pub(super) mpsc::UnboundedSender<Feed>);
+
+impl FeedSender {
+    /// Something happened to an operation elsewhere.
+    pub(crate) fn world(&self, id: OpId, event: WorldEvent) {
+        let _ = self.0.send(Feed::World(id, event));
+    }
+
+    /// A job came in elsewhere.
+    pub(crate) fn arrived(&self, job: Box<crate::store::LiveJob>) {
+        let _ = self.0.send(Feed::Arrived(job));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]

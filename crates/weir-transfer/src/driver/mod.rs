@@ -13,6 +13,7 @@ mod meter;
 mod other_nodes;
 mod pending_answers;
 mod records;
+mod request;
 mod restore;
 mod run;
 #[cfg(test)]
@@ -22,101 +23,31 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use uuid::Uuid;
 use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
 pub use bounds::Holdings;
 pub use depth::{Room, Standing};
+pub(crate) use inbox::FeedSender;
 pub use meter::{LinkMeter, Meter, Sizes};
 pub(crate) use other_nodes::{Gate, OtherNodes};
 pub use pending_answers::{Forcing, NotTaken};
 #[cfg(test)]
 pub(crate) use records::live as restored;
-pub(crate) use run::{FeedSender, last_life_ended};
+pub(crate) use run::last_life_ended;
 
 pub(crate) use pending_answers::Answer;
 
 use restore::Restoration;
-use weir_executor::Executor;
 
 use crate::{
-    config::{LimitsConfig, QueueLimits},
-    events::Events,
-    settings::NamedSetting,
-    store::{Change, Store, StoreError, Submission, Writer},
+    config::LimitsConfig,
+    store::{Store, StoreError, Writer},
 };
-
-/// Requests that wait for the driver. A step takes some 4,000 of them in a few milliseconds; more would only hide overload.
-const REQUESTS_MAX: usize = 4096;
-
-/// The cores that this driver runs.
-pub trait TransferCore: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static {}
+use request::REQUESTS_MAX;
+pub use request::{Look, Request, TransferCore};
 
 impl<C: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static> TransferCore for C {}
-
-/// A look at the core and the counts, made between two steps.
-pub type Look<C> = Box<dyn FnOnce(&C, &Names, &Meter) + Send>;
-
-/// A request of the door.
-pub enum Request<C> {
-    /// To take a job.
-    Submit {
-        /// The job.
-        submission: Box<Submission>,
-        /// Told once it is durable.
-        reply: oneshot::Sender<Answer>,
-    },
-    /// To take files back.
-    Cancel {
-        /// Their job.
-        job: Uuid,
-        /// Whether the job is cancelled with them.
-        whole: bool,
-        /// The ids of the files.
-        files: Vec<u64>,
-        /// Why, for their rows.
-        reason: String,
-        /// Told once it is durable.
-        reply: oneshot::Sender<Answer>,
-    },
-    /// To give files another priority.
-    Priority {
-        /// Their job.
-        job: Uuid,
-        /// The ids of the files.
-        files: Vec<u64>,
-        /// 1 to 5.
-        priority: u8,
-        /// Told once it is durable.
-        reply: oneshot::Sender<Answer>,
-    },
-    /// To take other settings.
-    Settings {
-        /// For the core.
-        settings: Vec<NamedSetting>,
-        /// Their rows.
-        changes: Vec<Change>,
-        /// Told once it is durable.
-        reply: oneshot::Sender<Answer>,
-    },
-    /// To start files past all limits.
-    Force {
-        /// The ids of the files.
-        files: Vec<u64>,
-        /// Called with the forced files: gives the changes to store with them.
-        forcing: Forcing,
-        /// Told once it is durable.
-        reply: oneshot::Sender<Answer>,
-    },
-    /// To look at the core and the counts.
-    Look(Look<C>),
-    /// New limits of queues, and of all that is remembered.
-    Limits(QueueLimits, Holdings),
-    /// A command for the core as it is.
-    #[cfg(test)]
-    Raw(Command),
-}
 
 /// The door's handle on the driver. Clones share it.
 pub struct Driver<C = Scheduler> {
@@ -162,19 +93,6 @@ impl Beginning {
 }
 
 impl<C: TransferCore> Driver<C> {
-    /// Starts the driver on the current runtime: takes requests, and restores the contents of the store; then gives the
-    /// core `ready`. `others`: other nodes, if there may be any.
-    pub(crate) fn start(
-        core: C,
-        (store, beginning): (Arc<dyn Store>, Beginning),
-        executor: (Executor, Events),
-        settings: &[NamedSetting],
-        ready: Option<Command>,
-        others: Option<Arc<dyn OtherNodes>>,
-    ) -> Result<Self, StoreError> {
-        run::start(core, (store, beginning), executor, settings, ready, others)
-    }
-
     /// Where other nodes' news go in.
     pub(crate) fn feeds_sender(&self) -> FeedSender {
         self.shared.feeds_sender.clone()
@@ -195,7 +113,7 @@ impl<C: TransferCore> Driver<C> {
         self.shared.stop.cancelled().await;
     }
 
-    /// RemoteExecutor a request over and waits for its answer.
+    /// Hands a request over and waits for its answer.
     pub async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<C>) -> Answer {
         if let Some(trouble) = self.trouble() {
             return Err(NotTaken::Busy(trouble));

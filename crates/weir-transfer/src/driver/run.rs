@@ -1,5 +1,6 @@
 //! The loop: gather inputs, step the core, carry out the effects.
 
+use super::inbox::FeedSender;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -39,22 +40,6 @@ const WAITING_MAX: usize = 16_384;
 /// Jobs on their way from the store at a restart.
 const RESTORES_MAX: usize = 1024;
 
-/// Where other nodes' news go in.
-#[derive(Clone)]
-pub(crate) struct FeedSender(mpsc::UnboundedSender<Feed>);
-
-impl FeedSender {
-    /// Something happened to an operation elsewhere.
-    pub(crate) fn world(&self, id: OpId, event: WorldEvent) {
-        let _ = self.0.send(Feed::World(id, event));
-    }
-
-    /// A job came in elsewhere.
-    pub(crate) fn arrived(&self, job: Box<crate::store::LiveJob>) {
-        let _ = self.0.send(Feed::Arrived(job));
-    }
-}
-
 struct Running {
     stop: CancellationToken,
     link: Link,
@@ -88,87 +73,91 @@ struct Loop<C> {
     tasks: TaskTracker,
 }
 
-pub(super) fn start<C: TransferCore>(
-    core: C,
-    (store, Beginning { below, learned }): (Arc<dyn Store>, Beginning),
-    (executor, events): (Executor, Events),
-    settings: &[NamedSetting],
-    ready: Option<Command>,
-    others: Option<Arc<dyn OtherNodes>>,
-) -> Result<Driver<C>, StoreError> {
-    let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
-    // Unbounded, because no sender may wait for this loop. Its length is bounded by its senders: an operation that
-    // holds a slot (copy.concurrency, limits.staging) reports its progress at most once a second, and its end. The
-    // writer reports each batch once. The loop never waits.
-    let (feeds, fed) = mpsc::unbounded_channel();
-    let (settled, watch_settled) = watch::channel(0);
-    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    let tell = feeds.clone();
-    let writer = start_writer(store.clone(), move |durable| drop(tell.send(Feed::Durable(durable))));
-    let writer = Arc::new(writer.map_err(|error| StoreError::Unavailable(error.into()))?);
-    let mut names = Names::default();
-    let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
-    let learned = Record::Learned(learned::restore(&learned, &mut names).into());
-    let pins = executor.clone().keep_pins(Arc::new(Notes(writer.clone())));
-    let mut meter = Meter::default();
-    meter.depth.await_queue();
-    let this = Loop {
-        core,
-        now: clock::now(),
-        names,
-        meter,
-        pending: PendingAnswers::default(),
-        writer: writer.clone(),
-        executor,
-        events,
-        ready,
-        running: HashMap::new(),
-        links: HashMap::new(),
-        submitted: HashMap::new(),
-        wakes: BTreeSet::new(),
-        notices: VecDeque::new(),
-        feeds: feeds.clone(),
-        others: others.clone(),
-        settled,
-        stop: stop.clone(),
-        tasks: tasks.clone(),
-    };
-    let settings = Record::SettingsChanged {
-        ticket: Ticket(0),
-        changes: settings.into(),
-    };
-    let (restores, restored) = mpsc::channel(RESTORES_MAX);
-    let inbox = Inbox::new(fed, incoming, restored);
-    tasks.spawn(this.run(inbox, [settings, learned]));
-    let leave = stop.clone();
-    tasks.spawn(async move {
-        tokio::select! {
-            () = pins => {}
-            () = leave.cancelled() => {}
-        }
-    });
-    let restoration = Arc::new(Restoration::default());
-    let (shared, leave) = (restoration.clone(), stop.clone());
-    tasks.spawn_blocking(move || {
-        let mut hand_over = |job| drop(restores.blocking_send(Feed::Restored(job)));
-        let gate = others.map(|others| others.gate());
-        if shared.run(store.as_ref(), below, &leave, &mut hand_over)
-            && gate.is_none_or(|open| open(&leave, &mut hand_over))
-        {
-            let _ = restores.blocking_send(Feed::RestoreEnded);
-        }
-    });
-    Ok(Driver {
-        requests,
-        shared: Arc::new(Shared {
-            settled: watch_settled,
-            writer,
-            restoration,
-            feeds_sender: FeedSender(feeds),
-            stop,
-            tasks,
-        }),
-    })
+impl<C: TransferCore> Driver<C> {
+    /// Starts the driver on the current runtime: takes requests, and restores the contents of the store; then gives the
+    /// core `ready`. `others`: other nodes, if there may be any.
+    pub(crate) fn start(
+        core: C,
+        (store, Beginning { below, learned }): (Arc<dyn Store>, Beginning),
+        (executor, events): (Executor, Events),
+        settings: &[NamedSetting],
+        ready: Option<Command>,
+        others: Option<Arc<dyn OtherNodes>>,
+    ) -> Result<Self, StoreError> {
+        let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
+        // Unbounded, because no sender may wait for this loop. Its length is bounded by its senders: an operation that
+        // holds a slot (copy.concurrency, limits.staging) reports its progress at most once a second, and its end. The
+        // writer reports each batch once. The loop never waits.
+        let (feeds, fed) = mpsc::unbounded_channel();
+        let (settled, watch_settled) = watch::channel(0);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let tell = feeds.clone();
+        let writer = start_writer(store.clone(), move |durable| drop(tell.send(Feed::Durable(durable))));
+        let writer = Arc::new(writer.map_err(|error| StoreError::Unavailable(error.into()))?);
+        let mut names = Names::default();
+        let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
+        let learned = Record::Learned(learned::restore(&learned, &mut names).into());
+        let pins = executor.clone().keep_pins(Arc::new(Notes(writer.clone())));
+        let mut meter = Meter::default();
+        meter.depth.await_queue();
+        let this = Loop {
+            core,
+            now: clock::now(),
+            names,
+            meter,
+            pending: PendingAnswers::default(),
+            writer: writer.clone(),
+            executor,
+            events,
+            ready,
+            running: HashMap::new(),
+            links: HashMap::new(),
+            submitted: HashMap::new(),
+            wakes: BTreeSet::new(),
+            notices: VecDeque::new(),
+            feeds: feeds.clone(),
+            others: others.clone(),
+            settled,
+            stop: stop.clone(),
+            tasks: tasks.clone(),
+        };
+        let settings = Record::SettingsChanged {
+            ticket: Ticket(0),
+            changes: settings.into(),
+        };
+        let (restores, restored) = mpsc::channel(RESTORES_MAX);
+        let inbox = Inbox::new(fed, incoming, restored);
+        tasks.spawn(this.run(inbox, [settings, learned]));
+        let leave = stop.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                () = pins => {}
+                () = leave.cancelled() => {}
+            }
+        });
+        let restoration = Arc::new(Restoration::default());
+        let (shared, leave) = (restoration.clone(), stop.clone());
+        tasks.spawn_blocking(move || {
+            let mut hand_over = |job| drop(restores.blocking_send(Feed::Restored(job)));
+            let gate = others.map(|others| others.gate());
+            if shared.run(store.as_ref(), below, &leave, &mut hand_over)
+                && gate.is_none_or(|open| open(&leave, &mut hand_over))
+            {
+                let _ = restores.blocking_send(Feed::RestoreEnded);
+            }
+        });
+        Ok(Driver {
+            requests,
+            shared: Arc::new(Shared {
+                settled: watch_settled,
+                writer,
+                restoration,
+                feeds_sender: FeedSender(feeds),
+                stop,
+                tasks,
+            }),
+        })
+    }
 }
 
 impl<C: TransferCore> Loop<C> {

@@ -63,7 +63,7 @@ impl SchedulerHandle {
         self.driver.borrow().is_some()
     }
 
-    /// RemoteExecutor a request over and waits for its answer: not for longer than 7 s while the store does not write.
+    /// Hands a request over and waits for its answer: not for longer than 7 s while the store does not write.
     pub async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
         let begun = Instant::now();
         let mut asked = std::pin::pin!(self.ask_and_wait(make));

@@ -1,5 +1,8 @@
 //! The kinds of settings.
 
+use super::values::Object;
+use std::collections::BTreeMap;
+
 /// The subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -54,3 +57,6 @@ impl Kind {
 
 /// A row's kind and name.
 pub type RowKey = (Kind, String);
+
+/// Rows by kind and name.
+pub(super) type Rows = BTreeMap<RowKey, Object>;

@@ -14,10 +14,7 @@ mod rows;
 mod tests;
 mod values;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -30,11 +27,9 @@ pub use named::{Key, NamedSetting, Place, Plan, Worth, difference};
 pub use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};
 pub use values::{Invalid, Object, se_name, stands_for, storage_name, yes_or_no};
 
+use kind::Rows;
 pub use kind::{Kind, RowKey};
 use values::Checked;
-
-/// Rows by kind and name.
-type Rows = BTreeMap<RowKey, Object>;
 
 /// See the module.
 #[derive(Debug, Default)]

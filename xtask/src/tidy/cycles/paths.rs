@@ -14,6 +14,11 @@ pub(super) struct Path {
 }
 
 impl Path {
+    fn new(within: &[String], segments: Vec<String>, line: usize) -> Self {
+        let within = within.to_vec();
+        Self { within, segments, line }
+    }
+
     /// Whether it begins with a name, which may be a child's.
     pub(super) fn is_bare(&self) -> bool {
         !matches!(self.segments[0].as_str(), "crate" | "self" | "super")
@@ -36,10 +41,26 @@ impl Path {
     }
 }
 
+/// A name that a `use` brings into a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Import {
+    pub(super) path: Path,
+    /// The name in the module; none for `*`.
+    pub(super) name: Option<String>,
+    /// Whether the module passes the name on.
+    pub(super) is_public: bool,
+}
+
 /// The paths that a file refers to.
 #[derive(Debug, Default)]
 pub(super) struct Source {
+    /// Those of more than one segment outside of `use`.
     pub(super) paths: Vec<Path>,
+    pub(super) imports: Vec<Import>,
+    /// The names of items that a module defines: module and name.
+    pub(super) defined: BTreeSet<(Vec<String>, String)>,
+    /// The names that occur in a module outside of `use`: module and name.
+    pub(super) named: BTreeSet<(Vec<String>, String)>,
     /// The module that the file is, and those written out in it.
     pub(super) modules: Vec<Vec<String>>,
     /// Modules that are for tests alone.
@@ -94,7 +115,11 @@ impl Source {
     /// Takes in what stands at the front; returns how many tokens that was.
     fn step(&mut self, module: &[String], rest: &[TokenTree]) -> usize {
         match rest {
-            [TokenTree::Ident(word), TokenTree::Group(group), ..] if word == "pub" && is_round(group) => 2,
+            [TokenTree::Ident(word), ..] if word == "pub" => {
+                let scope = matches!(rest.get(1), Some(TokenTree::Group(group)) if is_round(group));
+                let length = if scope { 2 } else { 1 };
+                length + self.uses(module, &rest[length..], true)
+            }
             [
                 TokenTree::Ident(word),
                 TokenTree::Ident(name),
@@ -106,10 +131,10 @@ impl Source {
                 self.read(&inner, group.stream());
                 3
             }
-            [TokenTree::Ident(word), ..] if word == "use" => {
-                let length = rest.iter().position(|token| is_punct(token, ';')).unwrap_or(rest.len());
-                self.tree(module, &[], &rest[1..length]);
-                length + 1
+            [TokenTree::Ident(word), ..] if word == "use" => self.uses(module, rest, false),
+            [TokenTree::Ident(word), TokenTree::Ident(name), ..] if DEFINES.iter().any(|one| word == one) => {
+                self.defined.insert((module.to_vec(), name.to_string()));
+                2
             }
             [TokenTree::Group(group), ..] => {
                 self.read(module, group.stream());
@@ -120,8 +145,11 @@ impl Source {
             [one, TokenTree::Ident(_), ..] if is_punct(one, '.') => 2,
             [TokenTree::Ident(first), ..] => {
                 let (segments, length) = path(rest);
+                if is_use(&segments, &rest[length..]) {
+                    self.named.insert((module.to_vec(), first.to_string()));
+                }
                 if segments.len() > 1 {
-                    self.add(module, segments, first);
+                    self.paths.push(Path::new(module, segments, first.span().start().line));
                 }
                 length
             }
@@ -129,42 +157,53 @@ impl Source {
         }
     }
 
-    fn add(&mut self, module: &[String], segments: Vec<String>, first: &Ident) {
-        self.paths.push(Path {
-            within: module.to_vec(),
-            segments,
-            line: first.span().start().line,
-        });
+    /// Takes in the `use` at the front; returns how many tokens it has, 0 if there is none.
+    fn uses(&mut self, module: &[String], rest: &[TokenTree], is_public: bool) -> usize {
+        if !matches!(rest.first(), Some(TokenTree::Ident(word)) if word == "use") {
+            return 0;
+        }
+        let length = rest.iter().position(|token| is_punct(token, ';')).unwrap_or(rest.len());
+        self.tree(module, &[], &rest[1..length], is_public);
+        length + 1
     }
 
     /// Takes in what a `use` names below a path.
-    fn tree(&mut self, module: &[String], above: &[String], tokens: &[TokenTree]) {
+    fn tree(&mut self, module: &[String], above: &[String], tokens: &[TokenTree], is_public: bool) {
         let branches = tokens.split(|token| is_punct(token, ','));
         for branch in branches.filter(|branch| !branch.is_empty()) {
             let (segments, length) = path(branch);
-            let whole: Vec<String> = above.iter().cloned().chain(segments).collect();
-            let group = branch[length..].iter().find_map(|token| match token {
+            let mut whole: Vec<String> = above.iter().cloned().chain(segments).collect();
+            let group = branch[length - 1..].iter().find_map(|token| match token {
                 TokenTree::Group(group) => Some(group.stream().into_iter().collect::<Vec<_>>()),
                 _ => None,
             });
-            match (group, branch.first()) {
-                (Some(inner), _) => self.tree(module, &whole, &inner),
-                (None, Some(TokenTree::Ident(first))) => self.add(module, whole, first),
-                // `*` names everything of the path above.
-                (None, Some(star)) if !above.is_empty() && is_punct(star, '*') => {
-                    let line = star.span().start().line;
-                    let within = module.to_vec();
-                    self.paths.push(Path {
-                        within,
-                        segments: whole,
-                        line,
-                    });
-                }
-                _ => {}
+            if let Some(inner) = group {
+                self.tree(module, &whole, &inner, is_public);
+                continue;
             }
+            let last = branch.last().filter(|_| !whole.is_empty());
+            // `{self}` names the module above it.
+            if whole.len() > 1 && whole.last().is_some_and(|last| last == "self") {
+                whole.pop();
+            }
+            let name = match last {
+                Some(TokenTree::Ident(name)) if name == "self" => whole.last().cloned(),
+                Some(TokenTree::Ident(name)) => Some(name.to_string()),
+                Some(star) if is_punct(star, '*') => None,
+                _ => continue,
+            };
+            let line = branch[0].span().start().line;
+            self.imports.push(Import {
+                path: Path::new(module, whole, line),
+                name,
+                is_public,
+            });
         }
     }
 }
+
+/// The words before the name of an item.
+const DEFINES: [&str; 8] = ["struct", "enum", "union", "trait", "type", "fn", "const", "static"];
 
 fn child(module: &[String], name: &Ident) -> Vec<String> {
     module.iter().cloned().chain([name.to_string()]).collect()
@@ -188,6 +227,12 @@ fn is_for_tests(rest: &[TokenTree]) -> bool {
         .split(|character: char| !character.is_alphanumeric() && character != '_')
         .collect();
     is_punct(hash, '#') && words.first() == Some(&"cfg") && words.contains(&"test") && !words.contains(&"not")
+}
+
+/// Whether a path is more than a variable or a field: a type, a constant, something that is called or longer than a name.
+fn is_use(segments: &[String], after: &[TokenTree]) -> bool {
+    let is_called = matches!(after.first(), Some(TokenTree::Group(group)) if is_round(group));
+    is_called || segments.len() > 1 || segments[0].starts_with(char::is_uppercase)
 }
 
 /// The names of the path at the front, joined by `::`, and how many tokens they take with the last `::`.

@@ -14,7 +14,7 @@ use rustls::{ClientConnection, HandshakeKind, ServerConnection, StreamOwned};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
 use super::{
-    super::{ClientSide, Records, Role, Secured, ServerSide, records::WHOLE},
+    super::{ClientSide, Records, Role, Secured, ServerSide, layout::WHOLE},
     SUITES, configs,
 };
 use crate::{Buffers, buffers::AdjustableAhead as _, tcp::Tcp};

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use rustls::AlertDescription;
 
 use super::{
+    super::layout::{BEYOND, HEADER, PLAIN},
     super::outgoing::Outgoing,
     super::pieces::Pieces,
-    super::records::{ALERT, BEYOND, DATA, HEADER, PLAIN},
+    super::records::{ALERT, DATA},
     SUITES, pair,
 };
 

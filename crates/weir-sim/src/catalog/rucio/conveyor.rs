@@ -1,6 +1,6 @@
 //! The conveyor: throttler, submitter, poller, finisher.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_sched::Settled;
@@ -22,35 +22,6 @@ const POLL_JOBS: u32 = 100;
 const MOMENT: Duration = Duration::from_millis(100);
 /// Requests for a file, in all.
 const ATTEMPTS: u32 = 4;
-
-/// A thread of the submitter.
-#[derive(Debug, Default)]
-pub(super) struct Submitter {
-    /// Jobs that it has put together.
-    jobs: VecDeque<(Key, Vec<FileKey>)>,
-    /// The job that it submits now.
-    job: Vec<FileKey>,
-    /// Whether it found fewer requests than it takes.
-    found_little: bool,
-}
-
-/// A thread of the poller.
-#[derive(Debug, Default)]
-pub(super) struct Poller {
-    /// Requests that it found to have ended, and writes down.
-    found: Vec<FileKey>,
-    /// When it asks again.
-    next: Timestamp,
-}
-
-/// A thread of the finisher.
-#[derive(Debug, Default)]
-pub(super) struct Finisher {
-    /// Requests that have ended.
-    waiting: VecDeque<FileKey>,
-    /// The files of its transaction.
-    chunk: Vec<FileKey>,
-}
 
 impl Rucio {
     /// The requests of a rule are there.

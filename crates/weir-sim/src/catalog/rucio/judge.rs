@@ -1,6 +1,5 @@
 //! The judge: cleaner and repairer.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_rules::retry::REPAIR_AFTER;
@@ -9,7 +8,7 @@ use weir_units::Timestamp;
 use super::super::agenda::Task;
 use super::super::books::State;
 use super::super::state::{Around, CatalogState, Order};
-use super::{Ends, Rucio};
+use super::Rucio;
 use crate::draw;
 use crate::slab::Key;
 
@@ -19,40 +18,6 @@ const RULES: usize = 200;
 const PARK: [u64; 2] = [600, 2_400];
 /// Rules of one pass of the repairer.
 const REPAIRS: usize = 100;
-
-/// A thread of the cleaner.
-#[derive(Debug, Default)]
-pub(super) struct Cleaner {
-    /// Rules by their end.
-    ends: Ends,
-    /// Rules that are left alone, by the time until when.
-    parked: BTreeMap<Timestamp, Vec<Key>>,
-    /// The rule that it deletes.
-    rule: Option<Key>,
-    /// Rules of this pass so far, and its begin.
-    pass: (usize, Timestamp),
-}
-
-impl Cleaner {
-    /// Takes charge of a rule.
-    pub(super) fn take(&mut self, ends: Timestamp, rule: Key) {
-        self.ends.entry(ends).or_default().push(rule);
-    }
-
-    /// The rule that ended first, including skipped ones whose time is over.
-    fn next(&mut self, at: Timestamp) -> Option<Key> {
-        while let Some(entry) = self.parked.first_entry().filter(|entry| *entry.key() <= at) {
-            let rules = entry.remove();
-            self.ends.entry(Timestamp(0)).or_default().extend(rules);
-        }
-        let mut entry = self.ends.first_entry().filter(|entry| *entry.key() <= at)?;
-        let rule = entry.get_mut().pop();
-        if entry.get().is_empty() {
-            entry.remove();
-        }
-        rule
-    }
-}
 
 impl Rucio {
     /// A thread of the cleaner: its transaction ends, and the next one begins.

@@ -19,8 +19,9 @@
 mod conveyor;
 mod judge;
 mod reaper;
+mod threads;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use weir_plan::stream;
@@ -32,9 +33,7 @@ use super::state::{Around, CatalogState, Daemons};
 use crate::scene::Scene;
 use crate::slab::Key;
 use crate::spec::RucioModel;
-use conveyor::{Finisher, Poller, Submitter};
-use judge::Cleaner;
-use reaper::{Reaper, Storage};
+use threads::{Cleaner, Finisher, Poller, Reaper, Storage, Submitter};
 
 /// The daemons; see the module.
 #[derive(Debug)]
@@ -124,6 +123,3 @@ impl Daemons for Rucio {
         }
     }
 }
-
-/// Rules that have ended, by their end.
-type Ends = BTreeMap<Timestamp, Vec<Key>>;

@@ -1,79 +1,16 @@
 //! The reaper: threads that delete copies, chunk by chunk.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use weir_units::Timestamp;
 
 use super::super::agenda::Task;
-use super::super::books::Copy;
 use super::super::state::{Around, CatalogState};
 use super::Rucio;
 use crate::draw;
-use crate::hash::NumberMap;
 
 /// An RSE with less than a chunk to delete is left alone for this time (`reaper.py`).
 const PAUSE: Duration = Duration::from_secs(120);
-
-/// The copies at a storage element whose rules are gone.
-#[derive(Debug, Default)]
-pub(super) struct Storage {
-    /// Existing copies, by number.
-    copies: NumberMap<u64, Copy>,
-    n_copies: u64,
-    /// Copies that no thread has taken.
-    free: VecDeque<u64>,
-    /// Chunks that threads have taken, and when.
-    taken: VecDeque<(Timestamp, Vec<u64>)>,
-    /// Threads that work here.
-    n_threads: u32,
-    paused_until: Timestamp,
-}
-
-impl Storage {
-    pub(super) fn take(&mut self, copies: Vec<Copy>) {
-        for copy in copies {
-            self.n_copies += 1;
-            self.copies.insert(self.n_copies, copy);
-            self.free.push_back(self.n_copies);
-        }
-    }
-
-    /// Marks a chunk: first copies that another thread took so long ago that they count as lost.
-    fn mark(&mut self, at: Timestamp, most: usize, window: Duration) -> Vec<u64> {
-        let mut chunk = Vec::new();
-        while chunk.len() < most
-            && let Some((_, numbers)) = self.taken.front_mut().filter(|(since, _)| *since + window <= at)
-        {
-            let is_there = |number: &u64| self.copies.contains_key(number);
-            numbers.retain(is_there);
-            let n_more = numbers.len().min(most - chunk.len());
-            chunk.extend(numbers.drain(..n_more));
-            if numbers.is_empty() {
-                self.taken.pop_front();
-            }
-        }
-        let n_more = self.free.len().min(most - chunk.len());
-        chunk.extend(self.free.drain(..n_more));
-        if !chunk.is_empty() {
-            self.taken.push_back((at, chunk.clone()));
-        }
-        chunk
-    }
-}
-
-/// A thread.
-#[derive(Debug, Default)]
-pub(super) struct Reaper {
-    /// Storage elements that are left in this pass.
-    left: Vec<usize>,
-    /// The storage element where it works, and its chunk.
-    at: Option<usize>,
-    chunk: Vec<u64>,
-    begun: Timestamp,
-    /// Whether there is more to do where it has been.
-    has_more: bool,
-}
 
 impl Rucio {
     /// A thread of the reaper: its chunk is gone, and the next one begins.
