@@ -12,8 +12,6 @@ mod withdrawal;
 pub(crate) use rule_state::Freed;
 pub(crate) use withdrawal_reason::Withdrawal;
 
-use self::rule_state::Rules;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +25,7 @@ use weir_measure::{Failure, State};
 use weir_units::Bytes;
 use weir_world::Party;
 
+use self::rule_state::Rules;
 use crate::audit::Keep;
 use crate::clock::Clock;
 use crate::folder::RunFolder;

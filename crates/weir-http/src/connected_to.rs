@@ -1,11 +1,11 @@
 //! The connection that a response came on.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use crate::{Buffers, SocketWatch};
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 /// The connection that a response came on; found in the extensions of every response.
 #[derive(Debug, Clone)]

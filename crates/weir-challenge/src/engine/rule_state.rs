@@ -51,7 +51,7 @@ pub(super) struct Alive {
 
 pub(super) type Looked = (Vec<(Duration, u64)>, Result<BTreeSet<RuleCopy>, InjectionError>);
 
-/// See the module.
+/// The rules of a run.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) open: BTreeMap<JobId, OpenRule>,

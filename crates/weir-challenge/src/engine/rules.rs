@@ -6,8 +6,7 @@ use std::time::Duration;
 use weir_measure::chain::{Deletions, RuleEnd, RuleRow};
 use weir_measure::{Stages, State};
 
-use super::rule_state::Freed;
-use super::rule_state::{Alive, Leaving, Looked, OpenRule};
+use super::rule_state::{Alive, Freed, Leaving, Looked, OpenRule};
 use super::{Engine, JOBS_PER_POLL};
 use crate::injection::{InjectionDoor, InjectionError, JobId, Observed, RuleCopy, RuleTerms};
 use crate::record::{Record, Wanted};

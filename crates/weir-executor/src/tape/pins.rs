@@ -18,8 +18,8 @@ use tokio::{sync::mpsc, time::Instant};
 use weir_world::{ErrorClass, Party, Retry};
 
 use super::{client::Tape, path_of, tape_of};
-use crate::Executor;
 use crate::{
+    Executor,
     job::{FileState, TokenHash},
     orders::{Journal, Note, Order, Pin},
 };

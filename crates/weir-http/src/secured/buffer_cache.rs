@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::layout::BEYOND;
-use super::layout::PLAIN;
+use super::layout::{BEYOND, PLAIN};
 use crate::tls::SEALED_AHEAD;
 
 /// Size of a read while bulk data arrive. One read of 128 KiB instead of 32 saves 31 system calls, some 8 µs. Beyond

@@ -8,11 +8,11 @@ use aws_lc_rs::{
 };
 use rustls::{AlertDescription, ConnectionTrafficSecrets, Error};
 
-use super::PLAIN;
-use super::layout::BEYOND;
-use super::layout::HEADER;
-use super::layout::TAG;
-use super::{outgoing::Outgoing, pieces::Pieces};
+use super::{
+    layout::{BEYOND, HEADER, PLAIN, TAG},
+    outgoing::Outgoing,
+    pieces::Pieces,
+};
 
 pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;

@@ -5,8 +5,7 @@ use weir_sched::Input;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
-use super::attempt_state::Attempt;
-use super::attempt_state::Fate;
+use super::attempt_state::{Attempt, Fate};
 use super::events::Event;
 use super::storage::Way;
 use super::{Part, World};

@@ -2,7 +2,7 @@
 //! that copy.
 //!
 //! Requests come in through a bounded channel; a full one becomes 503 at the door. Records of the core go to the
-//! [`Writer`], its orders to the [`Executor`]. The driver decides nothing.
+//! [`Writer`], its orders to the [`Executor`](weir_executor::Executor). The driver decides nothing.
 
 mod bounds;
 mod clock;

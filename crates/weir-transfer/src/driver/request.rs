@@ -7,8 +7,7 @@ use weir_world::Core;
 
 use super::bounds::Holdings;
 use super::meter::Meter;
-use super::pending_answers::Answer;
-use super::pending_answers::Forcing;
+use super::pending_answers::{Answer, Forcing};
 use crate::{
     config::QueueLimits,
     settings::NamedSetting,

@@ -1,6 +1,5 @@
 //! The loop: gather inputs, step the core, carry out the effects.
 
-use super::inbox::FeedSender;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -15,7 +14,7 @@ use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
     Beginning, Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
-    inbox::{Feed, Inbox, Item, Round},
+    inbox::{Feed, FeedSender, Inbox, Item, Round},
     learned,
     meter::bytes_of,
     other_nodes::OtherNodes,

@@ -1,7 +1,8 @@
 //! The kinds of settings.
 
-use super::values::Object;
 use std::collections::BTreeMap;
+
+use super::values::Object;
 
 /// The subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
