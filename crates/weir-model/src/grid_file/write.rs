@@ -10,6 +10,7 @@ use crate::grid::{Broker, Grid, Rse, RseKind, TokenFrom};
 use crate::place::Place;
 use crate::services::{CatalogLogin, ClientCertificate, GridCatalog, GridIssuer};
 
+/// The grid as the table of a grid file.
 pub(crate) fn to_toml(grid: &Grid) -> Table {
     let mut table = Table::new();
     put(&mut table, "name", grid.name.as_str());

@@ -32,15 +32,15 @@ pub struct Flow {
 /// An event in the life of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Bytes may move from now on.
+    /// The flow has started; bytes may move from now on.
     Start,
-    /// They still do.
+    /// Bytes are moving.
     Ongoing,
-    /// No more will.
+    /// The last byte has moved.
     End,
 }
 
-/// Bytes so far, as the end that tells has them.
+/// Bytes so far, as counted by the end that sends the firefly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// From the other end.

@@ -1,4 +1,4 @@
-//! Links, lanes and gates come to be, and follow the settings.
+//! Creates links, lanes and gates, and applies the settings to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
