@@ -17,7 +17,7 @@ pub(super) struct Tally {
 }
 
 #[derive(Default)]
-pub(super) struct Inner {
+struct Inner {
     bytes: u64,
     failed: u64,
     first_failure: Option<String>,

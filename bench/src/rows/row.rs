@@ -35,7 +35,7 @@ pub(super) struct Side {
     after: Chore,
 }
 
-pub(super) type Chore = Box<dyn Fn() -> Result<()>>;
+type Chore = Box<dyn Fn() -> Result<()>>;
 
 impl Side {
     pub(super) fn new(lab: &Lab, who: &Contender, work: Work, units: f64) -> Self {
@@ -119,7 +119,7 @@ impl Row {
     }
 }
 
-/// Empties a directory. What the service counts of it is not looked at here.
+/// Empties a directory. The counts that the service keeps of it are not checked.
 pub(super) fn empty(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).with_context(|| format!("{}", directory.display()))? {
         let path = entry?.path();

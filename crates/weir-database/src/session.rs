@@ -18,8 +18,8 @@ pub trait Session {
     /// The rows of a query for each of many values, in their order. A lock of rows is taken in that order too.
     fn query_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<Vec<Row>, StoreError>;
 
-    /// The rows of a query whose joins look each row up by an index. Planned freely, one that begins with a few rows reads whole tables
-    /// instead, as long as these are small.
+    /// The rows of a query whose joins look each row up by an index. A freely planned query that begins with a few
+    /// rows reads whole tables instead, as long as these are small.
     fn query_by_index(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         self.query(text, values)
     }

@@ -140,8 +140,8 @@ impl Proxies {
         let read = tokio::task::spawn_blocking(move || store.kept(&name)).await;
         let proxy = match read {
             Ok(Ok(proxy)) => proxy,
-            Ok(Err(error)) => return Err(super::unreadable(&error)),
-            Err(error) => return Err(super::internal(&weir_auth::error_chain(&error))),
+            Ok(Err(error)) => return Err(crate::failure::unreadable(&error)),
+            Err(error) => return Err(crate::failure::internal(&weir_auth::error_chain(&error))),
         };
         self.clients.for_proxy(proxy.as_ref())
     }

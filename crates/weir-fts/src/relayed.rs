@@ -31,7 +31,7 @@ pub(crate) fn answer_node(door: Weak<Door>, asked: Asked) -> BoxFuture<'static, 
     })
 }
 
-pub(super) async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>) {
+async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>) {
     let request = serde_json::from_str::<Envelope>(&asked.request)
         .ok()
         .and_then(|envelope| rebuild(envelope, asked.body));
@@ -62,7 +62,7 @@ pub(super) async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>
     (serde_json::to_string(&heading).unwrap_or_default(), body.into())
 }
 
-pub(super) fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
+fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = envelope.method.parse().ok()?;
     *request.uri_mut() = envelope.uri.parse().ok()?;

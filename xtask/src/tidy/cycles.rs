@@ -4,6 +4,7 @@
 //! `use` or in any other path, to the file that defines it: re-exports are followed to the definition. So a `pub use`
 //! is no edge of its own unless the file names the item elsewhere too. Tests are left out. Methods are not seen: a
 //! file with a part of a type's `impl` uses the file of the type, which does not use it.
+//! Nor is a re-exported function that its file passes on as a value, without a call.
 //!
 //! A crate that has cycles is listed in `xtask/tidy.toml` with the number of its files in them, which may only fall.
 
@@ -199,7 +200,7 @@ impl Crate {
         Some(target)
     }
 
-    /// What a name means in a module: a child, an item of its own, or something imported from this crate.
+    /// The meaning of a name in a module: a child, an item of its own, or an import from this crate.
     fn in_scope(&self, module: &[String], name: &str, seen: &mut BTreeSet<(Vec<String>, String)>) -> Option<Target> {
         let child: Vec<String> = module.iter().cloned().chain([name.to_owned()]).collect();
         if self.homes.contains_key(&child) {

@@ -40,7 +40,7 @@ pub(super) const STAGING: &str = "staging campaign";
 
 pub(super) const TOKENS: &str = "distinct tokens, against one";
 
-pub(super) const ADMIN: &str = "[[admin]]\nissuer = \"{ISSUER}\"\nsubject = \"tester\"\n";
+const ADMIN: &str = "[[admin]]\nissuer = \"{ISSUER}\"\nsubject = \"tester\"\n";
 
 pub(super) fn limits(link: u32) -> String {
     format!("{ADMIN}[limits]\nlink = {link}\ninbound = 40000\noutbound = 40000\nconnections = 512\n")

@@ -8,10 +8,10 @@ use crate::error::printable;
 use crate::secret::Secret;
 
 /// A token is not handed out when it ends within this time (or a sixth of its life): it would end on the way.
-pub(super) const END_MARGIN: Duration = Duration::from_secs(5);
+const END_MARGIN: Duration = Duration::from_secs(5);
 
 /// Life taken for granted when the issuer does not tell.
-pub(super) const LIFE_DEFAULT: Duration = Duration::from_secs(300);
+const LIFE_DEFAULT: Duration = Duration::from_secs(300);
 
 /// Limit for one request to an issuer.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -22,10 +22,10 @@ use crate::failure::internal;
 use crate::orders::{Journal, Note, Order};
 
 /// Timeout of a last look at a request whose time is over: it may have been fulfilled meanwhile.
-pub(super) const LAST_LOOK: Duration = Duration::from_secs(5);
+const LAST_LOOK: Duration = Duration::from_secs(5);
 
 /// How long is left of so many seconds, counted from then.
-pub(super) fn left(since: Option<Millis>, seconds: u32) -> Duration {
+fn left(since: Option<Millis>, seconds: u32) -> Duration {
     let over = since
         .unwrap_or_else(time::now)
         .saturating_add(i64::from(seconds).saturating_mul(1000));
@@ -137,18 +137,18 @@ impl Executor {
     }
 }
 
-pub(super) fn metadata(order: &Order) -> Option<serde_json::Value> {
+fn metadata(order: &Order) -> Option<serde_json::Value> {
     serde_json::from_str(order.file.spec.staging_metadata.as_ref()?.get()).ok()
 }
 
-pub(super) fn ended(end: Result<(), Failure>) -> WorldEvent {
+fn ended(end: Result<(), Failure>) -> WorldEvent {
     WorldEvent::Ended(match end {
         Ok(()) => Outcome::Ready,
         Err(failure) => Outcome::Failed(failure),
     })
 }
 
-pub(super) fn too_late(party: Party, text: &str, remedy: &str) -> Failure {
+fn too_late(party: Party, text: &str, remedy: &str) -> Failure {
     let phase = match party {
         Party::Destination => Phase::Finalization,
         _ => Phase::Preparation,

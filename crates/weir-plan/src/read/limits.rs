@@ -11,7 +11,7 @@ pub(super) const EDGE_MAX: Duration = Duration::from_secs(86_400);
 pub(super) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Largest factor: from 1 b/s to 1 Mb/s.
-pub(super) const SCALE_MAX: f64 = 1e6;
+const SCALE_MAX: f64 = 1e6;
 
 pub(crate) fn check_scale(scale: f64) -> Result<(), Refusal> {
     if scale > 0.0 && scale <= SCALE_MAX {

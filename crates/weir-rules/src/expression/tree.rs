@@ -93,7 +93,7 @@ impl Comparison {
 }
 
 /// Clients write `true` and `True` for the same value.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
+fn is_same(one: &str, other: &str) -> bool {
     let is_bool = |text: &str| text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
     one == other || (is_bool(one) && one.eq_ignore_ascii_case(other))
 }

@@ -8,6 +8,7 @@ pub(crate) const LEVELS: usize = 7;
 /// A set of levels, one bit each.
 pub(super) type Levels = u8;
 
+/// Level of lanes that starve.
 pub(super) const STARVING: usize = 0;
 
 /// Level of transfers that were active when the service stopped: their slots were theirs before.

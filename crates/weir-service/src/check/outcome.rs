@@ -98,10 +98,10 @@ impl Check {
 pub const ENDS_SOON: Duration = Duration::from_secs(7 * 86_400);
 
 /// A clock that is off by more is told of: `Date` counts whole seconds.
-pub(super) const CLOCK_TOLD: Duration = Duration::from_secs(5);
+const CLOCK_TOLD: Duration = Duration::from_secs(5);
 
 /// A clock that is off by more fails: tokens and certificates are not valid yet, or not any more, on one of the two sides.
-pub(super) const CLOCK_FAILS: Duration = Duration::from_secs(30);
+const CLOCK_FAILS: Duration = Duration::from_secs(30);
 
 /// By how much the clock of another host is off ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use crate::cli::OverrideArguments;
 use crate::failure::Failure;
 
 /// Ten times the largest challenge held so far; beyond it, a slip in a file's size is likelier than a plan.
-pub(super) const TRANSFERS_MAX: u64 = 300_000_000;
+const TRANSFERS_MAX: u64 = 300_000_000;
 
 /// Of a plan without rates the span of every finished transfer is remembered until its last step has ended: 300 MB for these.
-pub(super) const STEPS_MAX: u64 = 5_000_000;
+const STEPS_MAX: u64 = 5_000_000;
 
 /// Reads a challenge that the simulated world can run.
 pub(super) fn plan(file: &Path, overrides: &OverrideArguments) -> Result<SimPlan, Failure> {
