@@ -3,10 +3,10 @@
 use std::{
     fs::File,
     net::{Ipv4Addr, TcpListener},
-    sync::Mutex,
 };
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 
 /// Below the range from which Linux takes ports for connections and for listeners that name none (32768 to 60999 unless
 /// `ip_local_port_range` says otherwise), so that only tests take ports here.
@@ -31,10 +31,7 @@ pub fn free_port() -> Result<u16> {
         let lock = File::create(&path).with_context(|| format!("could not create {}", path.display()))?;
         // Linux refuses all addresses if somebody listens on one of them.
         if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
-            TAKEN
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push(lock);
+            TAKEN.lock().push(lock);
             return Ok(port);
         }
     }

@@ -14,7 +14,7 @@ use std::{
     io::{self, Read, Write},
     net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     thread,
@@ -22,6 +22,7 @@ use std::{
 };
 
 use anyhow::Result;
+use parking_lot::Mutex;
 
 use crate::Draw;
 
@@ -120,7 +121,7 @@ impl Line {
     /// When so many bytes that are sent now have left.
     fn send(&self, bytes: u64, now: Instant) -> Instant {
         let Some(rate) = self.rate else { return now };
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free_at = self.free_at.lock();
         *free_at = (*free_at).max(now) + Duration::from_secs_f64(bytes as f64 / rate as f64);
         *free_at
     }

@@ -9,10 +9,11 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::Command,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::json;
 use weir_tests::{
     Daemon, NodeSettings, Postgres, Secrets, Services, StorageSettings, files_below, holds, peers, process_words,
@@ -122,12 +123,12 @@ impl Hook {
                     if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                         length = value.trim().parse().unwrap();
                     }
-                    told.lock().unwrap().extend(line.as_bytes());
+                    told.lock().extend(line.as_bytes());
                     line.clear();
                 }
                 let mut body = vec![0; length];
                 let _cut_off = wire.read_exact(&mut body);
-                told.lock().unwrap().extend(body);
+                told.lock().extend(body);
                 let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                 let _gone = (&stream).write_all(answer);
             }
@@ -247,7 +248,7 @@ fn tells_no_token(keys: &str, table: &str, stolen: Stolen<'_>) {
         .filter(|line| line.contains("grant=\"exchange\",result=\"granted\""));
     assert!(granted.clone().any(|line| line.ends_with(" 2")), "{metrics}");
     let hooked = || {
-        let seen = hook.seen.lock().unwrap().clone();
+        let seen = hook.seen.lock().clone();
         Ok(holds(&seen, b"t_final_transfer_state").then_some(seen))
     };
     let hooked = wait_for(LIMIT, hooked).unwrap();

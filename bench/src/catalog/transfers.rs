@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use anyhow::{Context, Result};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use weir_http::{Body, RunningServer, ServerLimits, body};
@@ -53,7 +54,7 @@ impl Transfers {
 
     /// Files that were submitted.
     pub(super) fn submitted(&self) -> usize {
-        self.shared.jobs().values().map(Vec::len).sum()
+        self.shared.jobs.lock().values().map(Vec::len).sum()
     }
 
     /// All files have come, those of later jobs as soon as they are submitted.
@@ -63,10 +64,6 @@ impl Transfers {
 }
 
 impl Shared {
-    fn jobs(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Vec<Value>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (head, content) = request.into_parts();
         let path = head.uri.path();
@@ -92,7 +89,7 @@ impl Shared {
         let id = Uuid::new_v5(&NAMESPACE, sid.as_bytes());
         let files = job["files"].as_array().map(Vec::as_slice).unwrap_or_default();
         let files = files.iter().map(|file| file["metadata"].clone()).collect();
-        self.jobs().insert(id, files);
+        self.jobs.lock().insert(id, files);
         said(&json!({ "job_id": id }))
     }
 
@@ -102,7 +99,7 @@ impl Shared {
         } else {
             "ACTIVE"
         };
-        let jobs = self.jobs();
+        let jobs = self.jobs.lock();
         let job = |id: &str| {
             let files = id.parse().ok().and_then(|id: Uuid| jobs.get(&id));
             let Some(files) = files else {

@@ -1,11 +1,9 @@
 //! Operations and bytes of a load.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -35,7 +33,7 @@ impl Tally {
     /// One request ended: after so long, with so many bytes, or with an error.
     pub(super) fn count(&self, since: Instant, outcome: Result<u64>) {
         let took = since.elapsed().as_secs_f64();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         match outcome {
             Ok(bytes) => {
                 inner.bytes += bytes;
@@ -50,7 +48,7 @@ impl Tally {
 
     /// The end of a request whose latency was counted before.
     pub(super) fn end(&self, outcome: Result<u64>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         match outcome {
             Ok(bytes) => inner.bytes += bytes,
             Err(error) => {
@@ -62,7 +60,7 @@ impl Tally {
 
     pub(super) fn report(&self) -> Report {
         let seconds = self.start.elapsed().as_secs_f64();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         inner.took.sort_by(f64::total_cmp);
         let quantile = |part: f64| {
             let last = inner.took.len().saturating_sub(1);

@@ -4,20 +4,14 @@
 //! and tells a performance marker each five seconds. Everything comes from tape (see
 //! [`super::tape`]) if it is asked for there. `GET /stats` tells what happened when, by the machine's monotonic clock.
 
-use std::{
-    collections::HashSet,
-    convert::Infallible,
-    net::SocketAddr,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, convert::Infallible, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use weir_http::{Body, Identity, ServerLimits, body};
@@ -85,7 +79,7 @@ pub(crate) fn serve(address: SocketAddr, certificate: &Path, key: &Path) -> Resu
 }
 
 fn look<T>(shared: &Shared, at: impl FnOnce(&mut Seen) -> T) -> T {
-    at(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+    at(&mut shared.lock())
 }
 
 /// A door that reads a submission and answers: the rate of the same clients if nothing were done for them.

@@ -1,12 +1,10 @@
 //! The tape of a stub: whatever is asked for comes online after a while (WLCG Tape REST API, version 1).
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// How long it takes from a request until all of its files are on disk.
@@ -37,7 +35,7 @@ fn strings(list: &Value) -> impl Iterator<Item = &str> {
 
 impl Tape {
     fn look<T>(&self, at: impl FnOnce(&mut Seen) -> T) -> T {
-        at(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        at(&mut self.0.lock())
     }
 
     /// The requests so far.

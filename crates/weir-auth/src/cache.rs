@@ -6,9 +6,10 @@
 //! which would be worth stealing, is not kept.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use parking_lot::Mutex;
 
 use crate::token::Token;
 
@@ -56,7 +57,7 @@ impl Cache {
     }
 
     pub(crate) fn get(&self, hash: &TokenHash) -> Option<CachedToken> {
-        let mut generations = self.lock();
+        let mut generations = self.generations.lock();
         if let Some(found) = generations.young.entries.get(hash) {
             return Some(found.clone());
         }
@@ -68,25 +69,20 @@ impl Cache {
 
     pub(crate) fn put(&self, hash: TokenHash, verified: CachedToken) {
         if verified.token.memory() <= Self::ENTRY_MAX {
-            self.lock().put(hash, verified);
+            self.generations.lock().put(hash, verified);
         }
     }
 
     pub(crate) fn remove(&self, hash: &TokenHash) {
-        let mut generations = self.lock();
+        let mut generations = self.generations.lock();
         generations.young.remove(hash);
         generations.old.remove(hash);
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let generations = self.lock();
+        let generations = self.generations.lock();
         generations.young.entries.len() + generations.old.entries.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Generations> {
-        // A panic cannot leave the maps half changed in a way that matters: at worst an entry is missing.
-        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,14 +9,14 @@ mod rucio;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use http::{Request, StatusCode, header};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use weir_http::body;
+use parking_lot::Mutex;
+use weir_http::{body, form::encode};
 
 use crate::secret::Secret;
 
@@ -97,7 +97,7 @@ impl TokenSource {
     /// Lets go of a token that a service refused, so that the next request gets a new one.
     pub fn discard(&self, scopes: &str, audience: &str) {
         if let Kind::Client(issuer) = &self.0 {
-            issuer.slots().remove(&(scopes.to_owned(), audience.to_owned()));
+            issuer.slots.lock().remove(&(scopes.to_owned(), audience.to_owned()));
         }
     }
 }
@@ -146,15 +146,11 @@ struct Slot {
 
 impl Slot {
     fn held(&self) -> Option<Held> {
-        self.held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .filter(|held| Instant::now() < held.end)
+        self.held.lock().clone().filter(|held| Instant::now() < held.end)
     }
 
     fn set(&self, held: Held) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        *self.held.lock() = Some(held);
     }
 }
 
@@ -207,7 +203,7 @@ impl IssuerClient {
     }
 
     fn slot(&self, scopes: &str, audience: &str) -> Arc<Slot> {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         let key = (scopes.to_owned(), audience.to_owned());
         if let Some(slot) = slots.get(&key) {
             return Arc::clone(slot);
@@ -221,10 +217,6 @@ impl IssuerClient {
             slots.insert(key, Arc::clone(&slot));
         }
         slot
-    }
-
-    fn slots(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<Slot>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, scopes: &str, audience: &str) -> Result<Held, TokenError> {
@@ -254,12 +246,9 @@ impl IssuerClient {
 
 /// The form of a request for a token; fields without a value are left out.
 fn form(grant: &str, fields: &[(&str, &str)]) -> String {
-    let mut form = format!("grant_type={}", utf8_percent_encode(grant, FORM));
-    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-        form.extend(["&", name, "="]);
-        form.extend(utf8_percent_encode(value, FORM));
-    }
-    form
+    let grant = ("grant_type", grant);
+    let given = fields.iter().copied().filter(|(_, value)| !value.is_empty());
+    weir_http::form::write(std::iter::once(grant).chain(given))
 }
 
 /// Sends a form to a token endpoint: the answer, if it is 200.
@@ -298,16 +287,9 @@ async fn post(
     Ok(answer.to_vec())
 }
 
-/// Characters that stay as they are in a form's value.
-const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*');
-
 /// The value of an `Authorization` header: id and secret form-encoded, then in base64 (RFC 6749 section 2.3.1).
 fn basic(client_id: &str, secret: &Secret) -> Secret {
-    let pair = format!(
-        "{}:{}",
-        utf8_percent_encode(client_id, FORM),
-        utf8_percent_encode(secret.expose(), FORM)
-    );
+    let pair = format!("{}:{}", encode(client_id), encode(secret.expose()));
     Secret::new(format!(
         "Basic {}",
         base64::engine::general_purpose::STANDARD.encode(pair)

@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use weir_auth::signing::{SigningKey, jwks, key_set};
 use weir_auth::verifier::{Fetch, FetchError, FetchFuture, KeyOrigin, KeyTiming};
@@ -25,7 +26,7 @@ struct Web {
 impl Fetch for Web {
     fn get<'a>(&'a self, url: &'a str, limit: usize) -> FetchFuture<'a> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let found = self.documents.lock().unwrap().get(url).cloned();
+        let found = self.documents.lock().get(url).cloned();
         Box::pin(async move {
             // Others get their turn while a real request would be under way.
             tokio::task::yield_now().await;
@@ -41,7 +42,7 @@ impl Fetch for Web {
 
 impl Web {
     fn set(&self, url: &str, text: impl Into<String>) {
-        self.documents.lock().unwrap().insert(url.to_owned(), text.into());
+        self.documents.lock().insert(url.to_owned(), text.into());
     }
 
     fn publish(&self, keys: &[&SigningKey]) {
@@ -56,7 +57,6 @@ impl Web {
     fn take_down(&self) {
         self.documents
             .lock()
-            .unwrap()
             .values_mut()
             .for_each(|text| "down".clone_into(text));
     }
@@ -377,7 +377,7 @@ async fn discovery_must_speak_for_the_issuer() {
 async fn the_other_form_of_discovery_is_found_too() {
     // Issuers that follow RFC 8414 alone could not be used.
     let world = world(Duration::ZERO);
-    let mut documents = std::mem::take(&mut *world.web.documents.lock().unwrap());
+    let mut documents = std::mem::take(&mut *world.web.documents.lock());
     let document = documents
         .remove("https://issuer.example/vo/.well-known/openid-configuration")
         .unwrap();
@@ -385,7 +385,7 @@ async fn the_other_form_of_discovery_is_found_too() {
         "https://issuer.example/.well-known/oauth-authorization-server/vo".to_owned(),
         document,
     );
-    *world.web.documents.lock().unwrap() = documents;
+    *world.web.documents.lock() = documents;
     world.verify(&world.token(), Duration::ZERO).await.unwrap();
 }
 

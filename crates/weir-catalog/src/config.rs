@@ -4,12 +4,12 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use weir_events::SubscriptionConfig;
-use weir_http::{Network, TrustRoots};
+use weir_http::Network;
 use weir_service::{
     config::{Configuration, Invalid},
     tls::{TlsFiles, Trust},
 };
-use weir_store::postgres::Address;
+use weir_store::postgres::PostgresConfig;
 
 use crate::{
     credentials::{TokensConfig, keeps_secrets},
@@ -63,62 +63,6 @@ pub struct CatalogConfig {
     /// Deletion.
     #[serde(default)]
     pub deletion: DeletionConfig,
-}
-
-/// A database on a PostgreSQL server (13 or newer), made beforehand, with encoding UTF8 and owned by `user`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PostgresConfig {
-    /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`. Several, of a primary and
-    /// its standbys, with commas between them: the first that takes changes is used.
-    pub host: String,
-    /// Its port; the same for all servers. Default: 5432.
-    #[serde(default = "postgres_port")]
-    pub port: u16,
-    /// The database.
-    pub database: String,
-    /// The user.
-    pub user: String,
-    /// A file of mode 0600 with the password. Default: none is sent.
-    #[serde(default)]
-    pub password_file: Option<PathBuf>,
-    /// PEM files of the authorities that the server's certificate is checked against. Default: those of `[trust]`.
-    #[serde(default)]
-    pub authorities: Vec<PathBuf>,
-}
-
-fn postgres_port() -> u16 {
-    5432
-}
-
-impl PostgresConfig {
-    fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.host.split(',').map(str::trim).filter(|host| !host.is_empty())
-    }
-
-    /// The database for a client of it.
-    pub fn address(&self) -> Address {
-        Address {
-            hosts: self.hosts().map(str::to_owned).collect(),
-            port: self.port,
-            password_file: self.password_file.clone(),
-            tls: !self.authorities.is_empty(),
-            writable_only: self.hosts().count() > 1,
-            application: "weir-catalog".to_owned(),
-            ..Address::new("", &self.database, &self.user)
-        }
-    }
-
-    /// The authorities that the server is checked against.
-    pub fn trust(&self, others: &Trust) -> TrustRoots {
-        if self.authorities.is_empty() {
-            return others.roots();
-        }
-        TrustRoots {
-            files: self.authorities.clone(),
-            directories: Vec::new(),
-        }
-    }
 }
 
 /// The transfer services. Without one nothing is submitted.
@@ -207,8 +151,7 @@ impl Configuration for CatalogConfig {
     fn paths(&mut self) -> Vec<&mut PathBuf> {
         let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
         let identity = self.identity.iter_mut().flat_map(TlsFiles::paths);
-        let postgres = self.postgres.iter_mut();
-        let postgres = postgres.flat_map(|one| one.authorities.iter_mut().chain(&mut one.password_file));
+        let postgres = self.postgres.iter_mut().flat_map(PostgresConfig::paths);
         tls.chain(&mut self.store)
             .chain([&mut self.root.password_file])
             .chain(postgres)

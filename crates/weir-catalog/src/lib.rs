@@ -57,5 +57,5 @@ mod service;
 mod testing;
 pub mod transfers;
 
-pub use config::{CatalogConfig, DeletionConfig, LimitsConfig, PostgresConfig, RootConfig, TransfersConfig};
+pub use config::{CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig};
 pub use service::{Catalog, Running, StartError};

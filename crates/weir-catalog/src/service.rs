@@ -59,6 +59,9 @@ use crate::{
     transfers::ServiceStates,
 };
 
+/// Name of this program at a database server.
+const APPLICATION: &str = "weir-catalog";
+
 /// How often sessions that have ended are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
@@ -254,9 +257,9 @@ async fn open(config: &CatalogConfig) -> Result<Database, StartError> {
         let store = config.store.as_deref().unwrap_or(Path::new(""));
         return Ok(Database::open_file(store, schema::MIGRATIONS)?);
     };
-    let trust = postgres.trust(&config.trust);
+    let trust = postgres.trust(config.trust.roots());
     let open = move || {
-        let connector = Connector::new(&postgres.address(), &trust)?;
+        let connector = Connector::new(&postgres.address(APPLICATION), &trust)?;
         Database::on_server(connector, schema::MIGRATIONS)
     };
     Ok(weir_store::blocking(open).await?)

@@ -8,10 +8,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Bytes that wait for a disk that takes nothing; further rows are lost, and counted.
 const WAITING_MAX: usize = 16 * 1024 * 1024;
@@ -138,10 +140,7 @@ impl Syncing {
                 while stopped.recv_timeout(SYNC) == Err(RecvTimeoutError::Timeout) {
                     for file in &files {
                         if let Err(error) = file.sync_data() {
-                            failed
-                                .lock()
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .get_or_insert(error);
+                            failed.lock().get_or_insert(error);
                         }
                     }
                 }
@@ -155,7 +154,7 @@ impl Syncing {
 
     /// Returns the error, once.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let error = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let error = self.failure.lock().take()?;
         Some(format!("rows of the run could not be put on the disk: {error}"))
     }
 }

@@ -5,11 +5,12 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
+use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use weir_units::{Algorithm, Checksums, Hasher};
@@ -37,7 +38,7 @@ pub(crate) struct ContentChecksums(Arc<Mutex<Option<Checksums>>>);
 impl ContentChecksums {
     /// Returns the checksums; `None` until the last byte was made.
     pub(crate) fn get(&self) -> Option<Checksums> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -67,7 +68,7 @@ impl Content {
 
     fn finish(&mut self) {
         if let Some(hasher) = self.hasher.take() {
-            *self.checksums.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(hasher.finish());
+            *self.checksums.0.lock() = Some(hasher.finish());
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The run folder: `weir-runs/<challenge>-<YYYYMMDD-HHMMSS>/`.
 
+use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-
 use weir_auth::files;
 
 use crate::RunError;
@@ -84,7 +83,7 @@ impl RunFolder {
             jiff::Timestamp::now(),
             weir_auth::redact(text).replace('\n', " ")
         );
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         if let Err(error) = log.write_all(line.as_bytes()) {
             tracing::warn!(%error, "could not write the run's log");
         }

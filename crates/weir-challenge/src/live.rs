@@ -1,8 +1,9 @@
 //! The measurement of a run while it goes on: the loop feeds it, the presenter reads it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use weir_measure::{LinkSpec, Measurement, RateNow, Snapshot, Spec};
 
 use crate::progress::{Live, LiveLink, LiveSite};
@@ -18,7 +19,7 @@ impl SharedMeasurement {
 
     /// Does something with it, which must be short.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Measurement) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.0.lock())
     }
 
     /// Returns the figures of a moment.
@@ -29,7 +30,7 @@ impl SharedMeasurement {
     /// Takes the measurement out, once there are no other references.
     pub(crate) fn into_inner(self) -> Option<Measurement> {
         let mutex = Arc::into_inner(self.0)?;
-        Some(mutex.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Some(mutex.into_inner())
     }
 }
 

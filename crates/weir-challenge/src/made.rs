@@ -3,8 +3,9 @@
 //!
 //! Files that are recorded and not deleted are the leftovers of a killed run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use weir_measure::files::{self, FileRow, Happened};
 
 use crate::append::AppendFile;
@@ -22,7 +23,7 @@ impl MadeFiles {
 
     /// Does something with the file.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut AppendFile) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.0.lock())
     }
 
     /// Records files that are about to be created, or whose checksum is known now. They are in the file when this

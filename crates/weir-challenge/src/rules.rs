@@ -9,11 +9,12 @@ mod ending;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use weir_world::{ErrorClass, Party};
@@ -95,10 +96,6 @@ impl RulesDoor {
         json!({ "scope": self.catalog.scope, "name": name })
     }
 
-    fn made(&self) -> MutexGuard<'_, HashMap<String, Made>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes a dataset of the files of a batch and a rule over it; gives the id of the rule. A batch that is handed over again has the same
     /// dataset and the same rule.
     ///
@@ -129,7 +126,7 @@ impl RulesDoor {
             reasons: BTreeMap::new(),
             is_withdrawn: false,
         };
-        self.made().insert(rule.clone(), made);
+        self.made.lock().insert(rule.clone(), made);
         Ok(rule)
     }
 
@@ -183,7 +180,7 @@ impl RulesDoor {
     /// # Errors
     /// [`InjectionError`] of the catalogue, or of the transfer service that carried files out.
     pub(crate) async fn observe(&self, rules: &[JobId]) -> Result<Vec<(JobId, JobState)>, InjectionError> {
-        let known = |rule: &JobId| Some((rule.as_str().to_owned(), self.made().get(rule.as_str())?.clone()));
+        let known = |rule: &JobId| Some((rule.as_str().to_owned(), self.made.lock().get(rule.as_str())?.clone()));
         let mut looks = Vec::new();
         let mut asked = stream::iter(rules.iter().filter_map(known))
             .map(|(rule, made)| async move { self.look(rule, made).await })
@@ -288,7 +285,7 @@ impl RulesDoor {
             }
             observed.push(file);
         }
-        let mut made = self.made();
+        let mut made = self.made.lock();
         if open.is_empty() {
             made.remove(&look.rule);
         } else if let Some(made) = made.get_mut(&look.rule) {
@@ -304,7 +301,7 @@ impl RulesDoor {
     /// [`InjectionError`] of the first that could not be deleted.
     pub(crate) async fn withdraw(&self, rules: &[JobId]) -> Result<(), InjectionError> {
         for rule in rules {
-            if let Some(made) = self.made().get_mut(rule.as_str()) {
+            if let Some(made) = self.made.lock().get_mut(rule.as_str()) {
                 made.is_withdrawn = true;
             }
         }

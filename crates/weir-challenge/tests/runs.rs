@@ -124,11 +124,11 @@ fn the_numbers_of_a_run_agree() {
 }
 
 /// Changes a byte of each file below the data area of a grid, just before the audit reads them.
-struct FlipsBeforeAudit(std::sync::Mutex<Option<std::path::PathBuf>>);
+struct FlipsBeforeAudit(parking_lot::Mutex<Option<std::path::PathBuf>>);
 
 impl Progress for FlipsBeforeAudit {
     fn show(&self, update: &Update) {
-        let mut folder = self.0.lock().unwrap();
+        let mut folder = self.0.lock();
         match update {
             Update::Folder { folder: path } => *folder = Some(path.clone()),
             Update::Step { text } if text.contains("are read back") => {
@@ -151,7 +151,7 @@ impl Progress for FlipsBeforeAudit {
 #[test]
 fn a_flipped_byte_at_the_destination_fails_the_run() {
     // Wrong: a disk that changes what it took is found by nobody, or only told in passing.
-    let flips = Arc::new(FlipsBeforeAudit(std::sync::Mutex::default()));
+    let flips = Arc::new(FlipsBeforeAudit(parking_lot::Mutex::default()));
     let run = run_watched(&rates("3 s"), Some(100.0), false, flips, Stop::default());
     let report = &run.outcome.report;
     assert_eq!(report.verdict, Verdict::Fail, "{:?}", report.verdict_reasons);

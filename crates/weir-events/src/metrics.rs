@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use weir_service::metrics::{Kind, Page};
 
 use crate::kind::MessageKind;
@@ -41,7 +42,7 @@ pub struct SinkMeter {
 impl Meters {
     /// A sink's counters.
     pub fn sink(&self, name: &str) -> Arc<SinkMeter> {
-        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sinks = self.sinks.lock();
         sinks.entry(name.to_owned()).or_default().clone()
     }
 
@@ -66,7 +67,7 @@ impl Meters {
             "Times that the spool could not be written.",
             read(&self.troubles),
         );
-        let sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let sinks = self.sinks.lock();
         let mut family = |name: &str, help: &str, pick: fn(&SinkMeter) -> &AtomicU64| {
             page.family(name, Kind::Counter, help);
             for (name, meter) in sinks.iter() {

@@ -1,11 +1,12 @@
 //! The context of an attempt, and the notes of its steps.
 
 use std::{
-    sync::{MutexGuard, PoisonError, atomic::Ordering},
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
 use http::Request;
+use parking_lot::MutexGuard;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use weir_http::{Body, Client, Handed};
@@ -60,7 +61,7 @@ pub(crate) struct Attempt<'a> {
 
 impl Attempt<'_> {
     pub(super) fn trace(&self) -> MutexGuard<'_, Trace> {
-        self.state.trace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.trace.lock()
     }
 
     /// An order to write is about to be sent.

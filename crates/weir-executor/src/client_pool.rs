@@ -5,10 +5,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use weir_http::{Client, Identity};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
@@ -79,7 +80,7 @@ impl ClientPool {
     pub(super) fn client_with_proxy(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
         let hash = hash_of(proxy.secret.expose());
         let now = Instant::now();
-        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proxies = self.proxies.lock();
         let trust = self.token_client.trust();
         if proxies.trust != trust {
             // Authorities have changed, or revoked a certificate: existing connections are not trusted any more.

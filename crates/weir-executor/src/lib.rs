@@ -63,15 +63,10 @@ mod trace;
 mod verify;
 mod wire;
 
-use std::{
-    any::Any,
-    collections::HashSet,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{any::Any, collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -349,7 +344,7 @@ impl Executor {
     }
 
     fn enter(&self, destination: String) -> Result<Target, Failure> {
-        let mut targets = self.shared.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut targets = self.shared.targets.lock();
         if targets.insert(destination.clone()) {
             let shared = self.shared.clone();
             return Ok(Target { shared, destination });
@@ -370,11 +365,7 @@ pub struct Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        self.shared
-            .targets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.destination);
+        self.shared.targets.lock().remove(&self.destination);
     }
 }
 

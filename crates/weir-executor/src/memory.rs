@@ -1,12 +1,10 @@
 //! Orders and secrets in memory, for tests that need no store.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
-};
+use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use weir_auth::Secret;
 use weir_service::time::Millis;
 use weir_store::StoreError;
@@ -54,10 +52,6 @@ impl Memory {
         let tokens = tokens.iter().map(|token| (hash_of(token.expose()), known(token)));
         Self(Mutex::new(tokens.collect()))
     }
-
-    fn tokens(&self) -> MutexGuard<'_, BTreeMap<TokenHash, Token>> {
-        self.0.lock().unwrap()
-    }
 }
 
 impl Orders for Memory {
@@ -74,11 +68,11 @@ impl Orders for Memory {
     }
 
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
-        Ok(self.tokens().get(&token).and_then(|token| token.renewal.clone()))
+        Ok(self.0.lock().get(&token).and_then(|token| token.renewal.clone()))
     }
 
     fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
-        let mut tokens = self.tokens();
+        let mut tokens = self.0.lock();
         for (hash, outcome) in outcomes {
             if let Some(token) = tokens.get_mut(hash) {
                 token.due = None;
@@ -89,7 +83,7 @@ impl Orders for Memory {
     }
 
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
-        let tokens = self.tokens();
+        let tokens = self.0.lock();
         let due = tokens
             .iter()
             .filter(|(_, token)| token.due.is_some_and(|due| due <= now));

@@ -9,12 +9,9 @@
 //!
 //! The knowledge lives as long as the process; with several nodes each learns by itself.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_world::CopyMode;
 
@@ -149,7 +146,7 @@ impl Modes {
             };
         }
         let (mut order, mut probe) = (self.open_to(&path), None);
-        if let Some(given_up) = self.lock().get_mut(&path) {
+        if let Some(given_up) = self.given_up.lock().get_mut(&path) {
             let rank = |mode: CopyMode| given_up.iter().any(|one| one.mode == mode);
             order.sort_by_key(|mode| rank(*mode));
             let now = Instant::now();
@@ -178,7 +175,7 @@ impl Modes {
 
     /// The modes that no endpoint's nature excludes.
     fn open_to(&self, path: &Path) -> Vec<CopyMode> {
-        let mut endpoints = self.endpoints();
+        let mut endpoints = self.endpoints.lock();
         let mut order = ALL.to_vec();
         if !endpoints.may_pull(&path.destination.endpoint, Instant::now()) {
             order.retain(|mode| *mode != CopyMode::Pull);
@@ -192,7 +189,7 @@ impl Modes {
     /// The modes that are given up between two storage elements.
     pub fn given_up(&self, source: &str, destination: &str) -> Vec<Shown> {
         let now = Instant::now();
-        let all = self.lock();
+        let all = self.given_up.lock();
         let paths = all
             .iter()
             .filter(|(path, _)| path.source.se == source && path.destination.se == destination);
@@ -210,7 +207,7 @@ impl Modes {
             })
             .collect();
         drop(all);
-        let endpoints = self.endpoints();
+        let endpoints = self.endpoints.lock();
         let no_copies = |mode, source: &str, destination: &str, refusal: &Refusal| Shown {
             source: source.to_owned(),
             destination: destination.to_owned(),
@@ -235,7 +232,7 @@ impl Modes {
     /// or its server (the `Server` header) is one that would take the order for a copy within itself.
     pub(crate) fn why_no_push(&self, source: &Side, server: Option<&str>) -> Option<String> {
         let endpoint = source.surl.endpoint();
-        let endpoints = self.endpoints();
+        let endpoints = self.endpoints.lock();
         if let Some(refusal) = endpoints.refusal(&endpoint) {
             return Some(format!("it answered COPY with HTTP {} before", refusal.status));
         }
@@ -245,15 +242,7 @@ impl Modes {
 
     /// Whether this endpoint has carried out a third-party copy.
     pub(crate) fn has_copied(&self, side: &Side) -> bool {
-        self.endpoints().copies(&side.surl.endpoint())
-    }
-
-    fn endpoints(&self) -> MutexGuard<'_, Endpoints> {
-        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Path, Vec<GivenUp>>> {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+        self.endpoints.lock().copies(&side.surl.endpoint())
     }
 }
 
@@ -284,12 +273,12 @@ impl Choice<'_> {
     /// This mode worked.
     pub(crate) fn worked(&mut self, mode: CopyMode) {
         if let Some(active) = self.active(mode) {
-            self.modes.endpoints().has_copied(&active.endpoint);
+            self.modes.endpoints.lock().has_copied(&active.endpoint);
         }
         if !self.learns {
             return;
         }
-        let mut all = self.modes.lock();
+        let mut all = self.modes.given_up.lock();
         if let Some(given_up) = all.get_mut(&self.path) {
             given_up.retain(|one| one.mode != mode);
             if given_up.is_empty() {
@@ -320,7 +309,7 @@ impl Choice<'_> {
             status,
             again: Instant::now() + self.modes.patience,
         };
-        self.modes.endpoints().has_refused(&active.endpoint, refusal);
+        self.modes.endpoints.lock().has_refused(&active.endpoint, refusal);
     }
 
     /// A storage refused this mode for a reason of the mode's own.
@@ -328,7 +317,7 @@ impl Choice<'_> {
         if !self.learns {
             return;
         }
-        let mut all = self.modes.lock();
+        let mut all = self.modes.given_up.lock();
         if all.len() >= PAIRS_MAX && !all.contains_key(&self.path) {
             all.clear();
         }
@@ -349,7 +338,7 @@ impl Drop for Choice<'_> {
     /// If the mode was not tried, whatever the reason, the next transfer tries it.
     fn drop(&mut self) {
         let Some(probe) = self.probe else { return };
-        if let Some(given_up) = self.modes.lock().get_mut(&self.path) {
+        if let Some(given_up) = self.modes.given_up.lock().get_mut(&self.path) {
             for one in given_up.iter_mut().filter(|one| one.mode == probe) {
                 one.probed = false;
             }

@@ -1,9 +1,8 @@
 //! Limits on concurrent work for users, so that no user blocks the others.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 /// So many places, of which one user may have some.
 #[derive(Debug, Clone)]
@@ -26,7 +25,7 @@ impl Places {
 
     /// Takes places for a user, as long as there are some for this one.
     pub fn enter(&self, user: &str, places: usize) -> Option<Place> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let own = held.get(user).copied().unwrap_or_default() + places;
         if own > self.of_one || held.values().sum::<usize>() + places > self.all {
             return None;
@@ -50,7 +49,7 @@ pub struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         if let Some(own) = held.get_mut(&self.user) {
             *own -= self.places;
             if *own == 0 {
@@ -77,6 +76,6 @@ mod tests {
         drop(bob);
         assert_eq!(of("eve", 4).len(), 2);
         drop(ada);
-        assert!(places.held.lock().is_ok_and(|held| held.is_empty()));
+        assert!(places.held.lock().is_empty());
     }
 }

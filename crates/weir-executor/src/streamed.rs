@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_http::{Body, body::Cause};
 use weir_units::{Algorithm, Checksum, Hasher};
@@ -202,10 +203,6 @@ struct Relay {
 
 const UNKNOWN: u64 = u64::MAX;
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Relay {
     fn new(algorithm: Algorithm) -> Self {
         Self {
@@ -221,12 +218,12 @@ impl Relay {
     }
 
     fn needs_source(&self) -> bool {
-        lock(&self.source).is_none()
+        self.source.lock().is_none()
     }
 
     fn begin(&self, source: Incoming, length: Option<u64>) {
-        *lock(&self.source) = Some(source);
-        *lock(&self.hasher) = Some(Hasher::new(&[self.algorithm]));
+        *self.source.lock() = Some(source);
+        *self.hasher.lock() = Some(Hasher::new(&[self.algorithm]));
         self.length.store(length.unwrap_or(UNKNOWN), Ordering::Relaxed);
         self.moved.store(0, Ordering::Relaxed);
     }
@@ -236,11 +233,12 @@ impl Relay {
     }
 
     fn source_error(&self) -> Option<String> {
-        lock(&self.error).clone()
+        self.error.lock().clone()
     }
 
     fn checksum(&self) -> Option<Checksum> {
-        lock(&self.hasher)
+        self.hasher
+            .lock()
             .take()
             .and_then(|hasher| hasher.finish().get(self.algorithm).cloned())
     }
@@ -270,7 +268,7 @@ impl http_body::Body for RelayBody {
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         if this.source.is_none() {
-            this.source = lock(&this.relay.source).take();
+            this.source = this.relay.source.lock().take();
         }
         let Some(source) = this.source.as_mut() else {
             return Poll::Ready(None);
@@ -285,14 +283,14 @@ impl http_body::Body for RelayBody {
                 if let Some(data) = frame.data_ref() {
                     this.relay.first_byte.get_or_init(Instant::now);
                     this.relay.moved.fetch_add(data.len() as u64, Ordering::Relaxed);
-                    if let Some(hasher) = lock(&this.relay.hasher).as_mut() {
+                    if let Some(hasher) = this.relay.hasher.lock().as_mut() {
                         hasher.update(data);
                     }
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                *lock(&this.relay.error) = Some(weir_auth::error_chain(&error));
+                *this.relay.error.lock() = Some(weir_auth::error_chain(&error));
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => Poll::Ready(None),

@@ -1,10 +1,11 @@
 //! The trace of an attempt: its orders and their answers, read when it is stopped or fails.
 
 use std::{
-    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    sync::atomic::AtomicU64,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use weir_http::Handed;
 
 use super::stat::Stat;
@@ -25,7 +26,7 @@ pub(crate) struct State {
 impl State {
     /// Whether a progress report is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         let due = told.is_none_or(|told| now - told >= TELL_EVERY);
         if due {
             *told = Some(now);

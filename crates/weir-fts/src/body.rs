@@ -219,30 +219,16 @@ pub(super) fn parse(kind: Kind, bytes: &[u8], files: usize) -> Result<Value, Api
             json::read(&text, files).map_err(|error| malformed(&error))
         }
         Kind::Form => {
-            let text = std::str::from_utf8(bytes).map_err(|error| malformed(&error))?;
-            Ok(Value::Object(form(text, files)))
+            let form = weir_http::form::read(bytes).map_err(|error| malformed(&error))?;
+            Ok(Value::Object(fields(form, files)))
         }
     }
 }
 
 /// `a=1&b=x`: values that are JSON are read as such.
-fn form(text: &str, files: usize) -> serde_json::Map<String, Value> {
-    let decode = |part: &str| {
-        percent_encoding::percent_decode_str(&part.replace('+', " "))
-            .decode_utf8_lossy()
-            .into_owned()
-    };
-    text.split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decode(value);
-            (
-                decode(key),
-                json::read(value.as_bytes(), files).unwrap_or(Value::String(value)),
-            )
-        })
-        .collect()
+fn fields(form: Vec<(String, String)>, files: usize) -> serde_json::Map<String, Value> {
+    let value = |text: String| json::read(text.as_bytes(), files).unwrap_or(Value::String(text));
+    form.into_iter().map(|(name, text)| (name, value(text))).collect()
 }
 
 #[cfg(test)]

@@ -271,7 +271,7 @@ impl Client {
             .headers
             .insert(header::EXPECT, HeaderValue::from_static("100-continue"));
         let (go, wait) = oneshot::channel();
-        let go = Arc::new(std::sync::Mutex::new(Some(go)));
+        let go = Arc::new(parking_lot::Mutex::new(Some(go)));
         let gate = Gate {
             wait: Some(wait),
             patience: Box::pin(tokio::time::sleep(patience)),
@@ -295,7 +295,7 @@ fn new_identity() -> u64 {
     IDENTITIES.fetch_add(1, Ordering::Relaxed)
 }
 
-type Opener = Arc<std::sync::Mutex<Option<oneshot::Sender<Verdict>>>>;
+type Opener = Arc<parking_lot::Mutex<Option<oneshot::Sender<Verdict>>>>;
 
 enum Verdict {
     Start,
@@ -303,7 +303,7 @@ enum Verdict {
 }
 
 fn open(opener: &Opener, verdict: Verdict) {
-    if let Some(sender) = opener.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+    if let Some(sender) = opener.lock().take() {
         let _ = sender.send(verdict);
     }
 }

@@ -1,9 +1,8 @@
 //! The connection that a response came on.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{net::SocketAddr, sync::Arc};
+
+use parking_lot::Mutex;
 
 use crate::{Buffers, SocketWatch};
 
@@ -28,17 +27,17 @@ pub struct CarriedBy(Arc<Mutex<Option<ConnectedTo>>>);
 impl CarriedBy {
     /// Moves the bound of the connection that carries the request, if one does by now.
     pub fn bound(&self, bytes: usize) {
-        if let Some(to) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(to) = &*self.0.lock() {
             to.buffers.bound(bytes);
         }
     }
 
     /// The connection, long before there is an answer on it.
     pub fn connection(&self) -> Option<ConnectedTo> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub(crate) fn is(&self, to: &ConnectedTo) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to.clone());
+        *self.0.lock() = Some(to.clone());
     }
 }

@@ -7,12 +7,13 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, timeout},
@@ -128,7 +129,7 @@ pub(crate) struct Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut taken = self.slots.taken();
+        let mut taken = self.slots.taken.lock();
         taken.slots.remove(&self.number);
         taken.forget(self.slot.client);
         drop(taken);
@@ -191,7 +192,7 @@ impl ConnectionSlots {
             if let Some(admitted) = self.sit(client) {
                 return Some(admitted);
             }
-            let given_up = self.taken().give_up(None, self.long_idle());
+            let given_up = self.taken.lock().give_up(None, self.long_idle());
             self.given_up.fetch_add(given_up.into(), Ordering::Relaxed);
             let _ = timeout(PATIENCE, self.freed.notified()).await;
         }
@@ -211,7 +212,7 @@ impl ConnectionSlots {
 
     pub(crate) fn occupancy(&self) -> Occupancy {
         Occupancy {
-            open: self.taken().slots.len(),
+            open: self.taken.lock().slots.len(),
             given_up: self.given_up.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
             too_slow: self.too_slow.load(Ordering::Relaxed),
@@ -221,7 +222,7 @@ impl ConnectionSlots {
 
     fn within_share(&self, client: IpAddr) -> bool {
         let per_client = self.per_client.load(Ordering::Relaxed);
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let few = taken.by_client.get(&client).is_none_or(|count| *count < per_client);
         if few || taken.kept_by(client) < per_client {
             return true;
@@ -232,7 +233,7 @@ impl ConnectionSlots {
     }
 
     fn sit(self: &Arc<Self>, client: IpAddr) -> Option<Admitted> {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         if taken.slots.len() >= self.most.load(Ordering::Relaxed) {
             return None;
         }
@@ -252,10 +253,6 @@ impl ConnectionSlots {
     fn long_idle(&self) -> u64 {
         let since = self.start.elapsed().saturating_sub(LEAST_IDLE);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -307,7 +304,7 @@ mod tests {
                 heads_cut: 0
             }
         );
-        assert!(slots.taken().by_client.is_empty());
+        assert!(slots.taken.lock().by_client.is_empty());
     }
 
     /// Cutting a transfer for a stranger would be worse than letting the stranger wait.
@@ -346,7 +343,7 @@ mod tests {
         let third = slots.take(HERE).await.unwrap();
         assert!(second.slot.leave.is_cancelled());
         drop((first, second, third));
-        assert!(slots.taken().by_client.is_empty());
+        assert!(slots.taken.lock().by_client.is_empty());
     }
 
     #[test]

@@ -11,10 +11,11 @@ use std::{
     collections::VecDeque,
     io::{self, IoSlice},
     os::fd::AsFd,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rustix::{fs::sendfile, io::Errno};
 
 /// The most that one stand-in stands for.
@@ -38,7 +39,7 @@ impl std::fmt::Debug for Direct {
     }
 }
 
-/// The parts that were handed out and are not sent.
+/// The parts that were handed out and are not sent. Its lock is never contended: one task polls both body and connection.
 #[derive(Default)]
 struct Owed {
     segments: VecDeque<Segment>,
@@ -70,7 +71,7 @@ impl Direct {
     /// If `length` is above [`WINDOW`].
     pub fn stand_in(&self, file: SentFile, offset: u64, length: usize) -> Bytes {
         let stand_in = Bytes::from_static(&STAND_IN[..length]);
-        let mut owed = self.owed();
+        let mut owed = self.0.lock();
         owed.bytes += length;
         owed.segments.push_back(Segment {
             file,
@@ -90,7 +91,7 @@ impl Direct {
             .filter(|slice| is_stand_in(slice))
             .map(|slice| slice.len())
             .sum();
-        let owed = self.owed().bytes;
+        let owed = self.0.lock().bytes;
         if shown != owed {
             let text = format!("{shown} bytes stand for parts of files where {owed} should");
             return Err(io::Error::other(text));
@@ -108,7 +109,7 @@ impl Direct {
     /// # Errors
     /// `WouldBlock` if the socket is full; `UnexpectedEof` if the file has become shorter.
     pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<usize> {
-        let mut owed = self.owed();
+        let mut owed = self.0.lock();
         let Some(first) = owed.segments.front_mut() else {
             return Err(io::Error::other("nothing is owed"));
         };
@@ -128,11 +129,6 @@ impl Direct {
         }
         owed.bytes -= sent;
         Ok(sent)
-    }
-
-    /// The lock is never contended: one task polls both body and connection.
-    fn owed(&self) -> MutexGuard<'_, Owed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     mem::MaybeUninit,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
@@ -13,6 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
@@ -65,7 +66,7 @@ impl Allowance {
         self.slot.work();
         if self.is_large() {
             // Long transfers would keep all others' large heads out.
-            drop(self.place().take());
+            drop(self.place.lock().take());
         }
     }
 
@@ -104,10 +105,6 @@ impl Allowance {
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(false)
-    }
-
-    fn place(&self) -> MutexGuard<'_, Option<Place>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,7 +169,7 @@ impl<I: AdjustableAhead> Limited<I> {
     fn poll_place(&mut self, cx: &mut Context<'_>, read: usize, is_large: bool) -> Poll<io::Result<bool>> {
         let limit = self.allowance.limit;
         let holds = is_large || self.io.holds_much();
-        let mut place = self.allowance.place();
+        let mut place = self.allowance.place.lock();
         if place.is_none() {
             let taken = if holds {
                 let Some(taken) = self.allowance.heads.take(limit) else {

@@ -10,13 +10,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Waker},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -69,7 +70,7 @@ struct Notice {
 impl Notice {
     fn give(&self) {
         self.given.store(true, Ordering::SeqCst);
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = self.waker.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -87,7 +88,7 @@ pub(crate) struct Place {
 impl Place {
     /// Whether it is to be given back with its connection; if not, the task is woken when it is.
     pub(crate) fn is_wanted(&self, cx: &Context<'_>) -> bool {
-        let mut waker = self.notice.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waker = self.notice.waker.lock();
         *waker = Some(cx.waker().clone());
         drop(waker);
         self.notice.given.load(Ordering::SeqCst)
@@ -96,7 +97,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.heads.holders().remove(&self.number);
+        self.heads.holders.lock().remove(&self.number);
     }
 }
 
@@ -148,7 +149,7 @@ impl Heads {
 
     /// Evicts the holder with the longest time among those that may be evicted, and returns the time to wait.
     fn ask_for_one(&self, now: Instant) -> Duration {
-        let holders = self.holders();
+        let holders = self.holders.lock();
         let mut staying = holders
             .values()
             .filter(|holder| !holder.notice.given.load(Ordering::SeqCst));
@@ -169,7 +170,7 @@ impl Heads {
             since: Instant::now(),
             notice: notice.clone(),
         };
-        self.holders().insert(number, holder);
+        self.holders.lock().insert(number, holder);
         Place {
             heads: self.clone(),
             number,
@@ -183,10 +184,6 @@ impl Heads {
         u32::try_from((bytes * GROWTH).div_ceil(UNIT))
             .unwrap_or(u32::MAX)
             .clamp(1, self.units)
-    }
-
-    fn holders(&self) -> MutexGuard<'_, BTreeMap<u64, Holder>> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -224,7 +221,7 @@ mod tests {
         assert_eq!(heads.cut(), 1);
         drop((young, newcomer));
         assert_eq!(heads.room.available_permits(), 256);
-        assert!(heads.holders().is_empty());
+        assert!(heads.holders.lock().is_empty());
     }
 
     /// If newcomers overtook, or a waiter that gives up kept the turn, another one could wait for ever.

@@ -1,8 +1,8 @@
 //! Wire: TLS servers and clients for every door, and no policy.
 //!
 //! Each room of the grid speaks HTTP/1.1 over TLS. This room holds the parts that they share. These are an accept loop
-//! with limits and a graceful end ([`serve`]), a client with pooled connections and errors by phase ([`Client`]), and
-//! bodies of bounded memory ([`body`]).
+//! with limits and a graceful end ([`serve`]), and a client with pooled connections and errors by phase ([`Client`]).
+//! Bodies have bounded memory ([`body`]); [`form`] reads and writes the fields of forms.
 //!
 //! Invariants:
 //! - Servers' certificates are always verified, names and IP addresses included; there is no switch to turn that off.
@@ -35,6 +35,7 @@ mod connection_slots;
 mod descriptors;
 mod direct;
 mod error;
+pub mod form;
 mod framing;
 mod head;
 mod header_case;
@@ -54,6 +55,8 @@ mod sessions;
 mod slow_reader;
 mod socket;
 mod tcp;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod tls;
 mod until_sent;
 

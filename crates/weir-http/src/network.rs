@@ -4,11 +4,12 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use http::HeaderMap;
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -153,7 +154,7 @@ impl OwnAddresses {
     }
 
     fn contain(&self, address: IpAddr) -> bool {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.0.elapsed() >= OWN_GOOD {
             *known = (Instant::now(), (self.read)());
         }

@@ -9,7 +9,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -21,6 +21,7 @@ use hyper::{
     body::Incoming,
     client::conn::http1::{Builder, SendRequest},
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -243,7 +244,7 @@ impl Pool {
     }
 
     fn keep(self: &Arc<Self>, key: ConnectionKey, connection: Connection) {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         // A waiting request needs this one more than a later one.
         if self.waiting.load(Ordering::SeqCst) > 0 || self.limits.idle_per_host == 0 {
             return;
@@ -265,7 +266,7 @@ impl Pool {
 
     /// The freshest idle connection that still lives.
     fn take(&self, key: &ConnectionKey) -> Option<Connection> {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let idle = kept.idle.get_mut(key)?;
         let (mut found, mut gone) = (None, 0);
         while let Some(Idle { connection, since }) = idle.pop_back() {
@@ -283,7 +284,7 @@ impl Pool {
     }
 
     fn give_up_oldest(&self) {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let oldest = kept
             .idle
             .iter()
@@ -302,7 +303,7 @@ impl Pool {
 
     /// Closes connections that were idle for too long. Returns whether any is left.
     fn close_aged(&self) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let limit = self.limits.idle_timeout;
         kept.idle.retain(|_, idle| {
             idle.retain(|one| one.since.elapsed() < limit && !one.connection.sender.is_closed());
@@ -311,10 +312,6 @@ impl Pool {
         kept.count = kept.idle.values().map(VecDeque::len).sum();
         kept.swept = kept.count > 0;
         kept.swept
-    }
-
-    fn kept(&self) -> MutexGuard<'_, IdleConnections> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

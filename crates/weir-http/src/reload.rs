@@ -1,6 +1,8 @@
 //! Values that may be exchanged while a service runs.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 /// A shared value that is exchanged now and then. Clones share it; a reader keeps the value that it has read.
 #[derive(Debug)]
@@ -21,11 +23,11 @@ impl<T: ?Sized> From<Arc<T>> for Reloadable<T> {
 impl<T: ?Sized> Reloadable<T> {
     /// The value as it is now.
     pub fn get(&self) -> Arc<T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 
     /// Exchanges the value for all later readers.
     pub fn set(&self, value: Arc<T>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+        *self.0.write() = value;
     }
 }

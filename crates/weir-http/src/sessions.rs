@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rustls::{
     NamedGroup,
     client::{ClientSessionMemoryCache, ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue},
@@ -41,12 +41,8 @@ impl Sessions {
         }
     }
 
-    fn verified(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Instant>> {
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn came(&self, name: &ServerName<'static>) {
-        let mut verified = self.verified();
+        let mut verified = self.verified.lock();
         if verified.len() >= self.most {
             verified.retain(|_, at| at.elapsed() < self.believed_for);
         }
@@ -55,7 +51,7 @@ impl Sessions {
 
     /// Whether the server's sessions are still good; if not, they are forgotten.
     fn is_believed(&self, name: &ServerName<'static>) -> bool {
-        let mut verified = self.verified();
+        let mut verified = self.verified.lock();
         if verified.get(name).is_some_and(|at| at.elapsed() < self.believed_for) {
             return true;
         }
@@ -113,13 +109,16 @@ mod tests {
         let sessions = Sessions::believing(8, Duration::from_millis(50));
         assert!(!sessions.is_believed(&name), "nobody has verified it");
         sessions.came(&name);
-        let came = sessions.verified()[&name];
+        let came = sessions.verified.lock()[&name];
         assert!(sessions.is_believed(&name) || came.elapsed() >= sessions.believed_for);
         while came.elapsed() < sessions.believed_for {
             sessions.came(&name);
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(!sessions.is_believed(&name));
-        assert!(sessions.verified().is_empty(), "the next whole handshake begins anew");
+        assert!(
+            sessions.verified.lock().is_empty(),
+            "the next whole handshake begins anew"
+        );
     }
 }

@@ -5,10 +5,12 @@ use std::{
     any::Any,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 type Thing = Box<dyn Any + Send>;
 
@@ -59,7 +61,7 @@ impl UntilSent {
     }
 
     fn things<T>(&self, work: impl FnOnce(&mut Things) -> T) -> T {
-        work(&mut self.0.things.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.0.things.lock())
     }
 }
 

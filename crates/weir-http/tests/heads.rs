@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    future::ready,
     net::SocketAddr,
     sync::{
         Arc,
@@ -19,7 +20,9 @@ use tokio::{
     sync::watch,
     time::sleep,
 };
-use weir_http::{Body, Client, ClientConfig, ServerLimits, TrustRoots, bind, body, raise_open_files, serve};
+use weir_http::{
+    Body, Client, ClientConfig, ServerLimits, TrustRoots, bind, body, raise_open_files, serve, testing::until,
+};
 
 const ATTACKERS: usize = 2000;
 
@@ -75,12 +78,6 @@ impl Attack {
     }
 }
 
-async fn until(count: &AtomicUsize) {
-    while count.load(Ordering::Relaxed) < ATTACKERS {
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
 /// Strangers would take 64 KiB each, and as much that was read ahead of them: a quarter of a gigabyte of two thousand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_that_never_end_have_one_bound_and_honest_ones_are_answered() {
@@ -105,7 +102,12 @@ async fn heads_that_never_end_have_one_bound_and_honest_ones_are_answered() {
             tokio::spawn(async move { attack.carry_out().await })
         })
         .collect();
-    until(&attack.begun).await;
+    until(
+        "all attackers",
+        || ready(attack.begun.load(Ordering::Relaxed)),
+        |n| *n >= ATTACKERS,
+    )
+    .await;
     sleep(Duration::from_millis(500)).await;
     let (before, peak) = (resident(), Arc::new(AtomicU64::new(0)));
     let looks = tokio::spawn({
@@ -118,7 +120,12 @@ async fn heads_that_never_end_have_one_bound_and_honest_ones_are_answered() {
         }
     });
     attack.goes_on.send_replace(true);
-    until(&attack.sent).await;
+    until(
+        "all attackers",
+        || ready(attack.sent.load(Ordering::Relaxed)),
+        |n| *n >= ATTACKERS,
+    )
+    .await;
     let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
     for length in [100, 40_000, 7_000, 40_000, 60_000] {
         let uri = format!("http://{}/", server.address());

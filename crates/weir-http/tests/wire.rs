@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use weir_http::{
     AddressFilter, Body, CertificateError, ChainCheck, Client, ClientConfig, ClientError, ConnectedTo, ConnectionInfo,
@@ -138,7 +139,7 @@ struct Judge {
 
 impl ChainCheck for Judge {
     fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
-        self.seen.lock().unwrap().push(chain.len());
+        self.seen.lock().push(chain.len());
         if self.refuses {
             Err(CertificateError::ApplicationVerificationFailure)
         } else {
@@ -172,27 +173,24 @@ async fn a_server_can_be_judged_beyond_the_usual() {
     let error = send(&authority.client(), &strict).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
     assert!(!asked.load(Ordering::Relaxed), "the request went out");
-    assert_eq!(*strict.seen.lock().unwrap(), [1]);
+    assert_eq!(*strict.seen.lock(), [1]);
 
     let lenient = judge(false);
     assert_eq!(
         send(&authority.client(), &lenient).await.unwrap().status(),
         StatusCode::OK
     );
-    assert_eq!(*lenient.seen.lock().unwrap(), [1]);
+    assert_eq!(*lenient.seen.lock(), [1]);
 
     let stranger = judge(false);
     let error = send(&self::authority().client(), &stranger).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
-    assert!(stranger.seen.lock().unwrap().is_empty(), "asked about a stranger");
+    assert!(stranger.seen.lock().is_empty(), "asked about a stranger");
     let nobody = Client::new(config(TrustRoots::default())).unwrap();
     let unasked = judge(false);
     let error = send(&nobody, &unasked).await.unwrap_err();
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
-    assert!(
-        unasked.seen.lock().unwrap().is_empty(),
-        "asked where no authority is trusted"
-    );
+    assert!(unasked.seen.lock().is_empty(), "asked where no authority is trusted");
 }
 
 /// A certificate for somebody else, or from a stranger, would be accepted.

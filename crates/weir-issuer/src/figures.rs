@@ -1,10 +1,8 @@
 //! Counters of the issuer. `docs/metrics.md` defines each.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
+use parking_lot::Mutex;
 use weir_service::{
     metrics::{Kind, Page},
     reload::Reloads,
@@ -32,7 +30,7 @@ impl Figures {
             Basis::Exchange { .. } => 1,
             Basis::Refresh(_) => 2,
         };
-        let mut issued = lock(&self.issued);
+        let mut issued = self.issued.lock();
         match issued.get_mut(client) {
             Some(counts) => counts[grant] += 1,
             None => issued.entry(client.to_owned()).or_default()[grant] += 1,
@@ -41,14 +39,14 @@ impl Figures {
 
     /// A request was refused with this error of RFC 6749.
     pub(crate) fn refused(&self, error: &'static str) {
-        *lock(&self.refused).entry(error).or_default() += 1;
+        *self.refused.lock().entry(error).or_default() += 1;
     }
 
     /// The page, with clients that have asked for nothing yet. `stuck`: the keys could not be turned.
     pub(crate) fn page(&self, clients: &[KnownClient], keys: usize, stuck: bool, reloads: &Reloads) -> String {
         let mut page = Page::default();
         page.family("weir_issuer_tokens_total", Kind::Counter, "access tokens issued");
-        let mut issued = lock(&self.issued).clone();
+        let mut issued = self.issued.lock().clone();
         for client in clients {
             issued.entry(client.id.clone()).or_default();
         }
@@ -59,7 +57,7 @@ impl Figures {
         }
         let help = "refused requests for tokens, by the error in the answer";
         page.family("weir_issuer_refused_total", Kind::Counter, help);
-        for (error, count) in lock(&self.refused).iter() {
+        for (error, count) in self.refused.lock().iter() {
             page.sample(&[("error", error)], *count);
         }
         page.single("weir_issuer_keys", Kind::Gauge, "signing keys that are published", keys);
@@ -68,8 +66,4 @@ impl Figures {
         reloads.show(&mut page, "issuer");
         page.text()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,11 @@
 //! The clients and grants of an issuer's configuration; exchanged as a whole when it is reloaded.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use weir_service::config::Invalid;
 
 use crate::{
@@ -77,7 +78,7 @@ impl Offer {
     pub(crate) fn admit(&self, credentials: &[Credentials]) -> Result<&KnownClient, Refusal> {
         let client = authenticate(&self.clients, credentials)?;
         if let Some(place) = self.place(&client.id) {
-            let mut allowance = self.allowances[place].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut allowance = self.allowances[place].lock();
             allowance.take(Instant::now())?;
         }
         Ok(client)

@@ -4,8 +4,8 @@
 
 use base64::Engine as _;
 use http::{HeaderMap, StatusCode, header};
-use percent_encoding::percent_decode;
 use weir_auth::{Scope, Secret};
+use weir_http::form;
 
 use crate::config::is_scope_text;
 
@@ -258,7 +258,7 @@ fn basic(value: &str) -> Option<Vec<Credentials>> {
         id: id.to_owned(),
         secrets: vec![Secret::new(secret)],
     }];
-    if let (Some(plain_id), Some(plain_secret)) = (decode(id.as_bytes()), decode(secret.as_bytes())) {
+    if let (Ok(plain_id), Ok(plain_secret)) = (form::decode(id.as_bytes()), form::decode(secret.as_bytes())) {
         if plain_id == id {
             all[0].secrets.push(Secret::new(plain_secret));
         } else {
@@ -277,16 +277,9 @@ pub(crate) struct Form(Vec<(String, Secret)>);
 
 impl Form {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
-        let mut fields = Vec::new();
-        for field in body.split(|byte| *byte == b'&').filter(|field| !field.is_empty()) {
-            let middle = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
-            let value = field.get(middle + 1..).unwrap_or_default();
-            let (Some(name), Some(value)) = (decode(&field[..middle]), decode(value)) else {
-                return Err(Refusal::bad("invalid_request", "the form is not UTF-8"));
-            };
-            fields.push((name, Secret::new(value)));
-        }
-        Ok(Self(fields))
+        let fields = form::read(body).map_err(|error| Refusal::bad("invalid_request", error.to_string()))?;
+        let secret = |(name, value): (String, String)| (name, Secret::new(value));
+        Ok(Self(fields.into_iter().map(secret).collect()))
     }
 
     fn all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
@@ -304,18 +297,6 @@ impl Form {
             _ => Err(Refusal::bad("invalid_request", format!("{name} is given twice"))),
         }
     }
-}
-
-/// One side of a form's field; none if it is not UTF-8.
-fn decode(text: &[u8]) -> Option<String> {
-    let spaced: Vec<u8> = text
-        .iter()
-        .map(|byte| if *byte == b'+' { b' ' } else { *byte })
-        .collect();
-    percent_decode(&spaced)
-        .decode_utf8()
-        .ok()
-        .map(std::borrow::Cow::into_owned)
 }
 
 #[cfg(test)]

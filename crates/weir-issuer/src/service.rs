@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
@@ -13,6 +13,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tracing::{info, warn};
@@ -268,7 +269,7 @@ impl Shared {
     /// Rotates the keys if that is due, or `force` is set. Published keys are on disk.
     fn advance(&self, force: bool) -> Result<(), KeyError> {
         let times = self.offer.get().times();
-        let mut published = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.ring.write();
         let outcome = self.store.advance(&published.ring, seconds(), times, force);
         published.stuck = outcome.is_err();
         if let Some(ring) = outcome? {
@@ -286,7 +287,6 @@ impl Shared {
     fn is_due(&self) -> bool {
         self.ring
             .read()
-            .unwrap_or_else(PoisonError::into_inner)
             .ring
             .changes(seconds(), self.offer.get().config.rotation)
     }
@@ -367,7 +367,7 @@ impl Shared {
                 .narrowed(client, request, chain),
             Basis::Exchange { subject, .. } => {
                 let keys = {
-                    let published = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+                    let published = self.ring.read();
                     key_set(published.ring.published())
                 };
                 Source::of_access(subject, &keys, here)?.narrowed(client, request, chain)
@@ -376,7 +376,7 @@ impl Shared {
     }
 
     fn sign(&self, claims: &Claims<'_>) -> Secret {
-        let key = Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner).ring.current);
+        let key = Arc::clone(&self.ring.read().ring.current);
         key.sign(claims).expect("texts and numbers are always JSON")
     }
 }
@@ -422,12 +422,12 @@ async fn discovery_endpoint(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn jwks_endpoint(State(shared): State<Arc<Shared>>) -> Response {
-    let jwks = shared.ring.read().unwrap_or_else(PoisonError::into_inner).jwks.clone();
+    let jwks = shared.ring.read().jwks.clone();
     document(jwks)
 }
 
 async fn health_endpoint(State(shared): State<Arc<Shared>>) -> Response {
-    let stuck = shared.ring.read().unwrap_or_else(PoisonError::into_inner).stuck;
+    let stuck = shared.ring.read().stuck;
     if stuck {
         let reason = json!({ "status": "degraded", "reason": "the signing keys could not be turned, see the log" });
         return reply(StatusCode::SERVICE_UNAVAILABLE, reason.to_string());
@@ -442,7 +442,7 @@ async fn ready_endpoint(
 ) -> Response {
     let mut found = Readiness::default();
     found.certificate(shared.reloads.certificate_end(), SystemTime::now());
-    if shared.ring.read().unwrap_or_else(PoisonError::into_inner).stuck {
+    if shared.ring.read().stuck {
         found
             .troubles
             .push("the signing keys could not be turned, see the log".to_owned());
@@ -463,7 +463,7 @@ async fn metrics_endpoint(
         return reply(StatusCode::FORBIDDEN, reason.to_string());
     }
     let (keys, stuck) = {
-        let published = shared.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let published = shared.ring.read();
         (published.ring.published().count(), published.stuck)
     };
     let page = shared.figures.page(&offer.clients, keys, stuck, &shared.reloads);

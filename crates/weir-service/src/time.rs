@@ -1,9 +1,8 @@
 //! The clock of a service, and times as FTS3 writes them.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
 
 /// Milliseconds since the Unix epoch, UTC: how the store keeps times.
 pub type Millis = i64;
@@ -83,7 +82,7 @@ fn follow(told: u64, elapsed: Duration, wall: u64) -> u64 {
 }
 
 fn tell() -> Told {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = TOLD.lock();
     let (at, wall) = (Instant::now(), SystemTime::now());
     let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
     let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX / 4);

@@ -4,13 +4,14 @@ use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher as _},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 use weir_auth::StoragePath;
 use weir_units::{Algorithm, Bytes};
 
@@ -194,13 +195,13 @@ impl Area {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        self.ledger().usage()
+        self.ledger.lock().usage()
     }
 
     /// Available and used bytes. Asks the file system: on the blocking pool only.
     pub(crate) fn room(&self) -> (u64, u64) {
         let (usage, held) = {
-            let ledger = self.ledger();
+            let ledger = self.ledger.lock();
             (ledger.usage(), ledger.held)
         };
         let on_disk = self.backend.space().map_or(0, |space| space.available);
@@ -255,7 +256,7 @@ impl Area {
     /// Makes the caller the only writer of a path until the claim is dropped.
     pub(crate) fn claim(self: &Arc<Self>, path: &StoragePath) -> Result<Claim, Refusal> {
         let key = path.relative().to_owned();
-        if !lock(&self.writers).insert(key.clone()) {
+        if !self.writers.lock().insert(key.clone()) {
             return Err(Refusal::conflict(format!(
                 "{path} is being written by another transfer; try again when it has ended"
             )));
@@ -281,7 +282,7 @@ impl Area {
     /// Locks a name against other changes, for the length of a rename or removal, never for that of a flush. On the
     /// blocking pool.
     pub(crate) fn still(&self, path: &StoragePath) -> MutexGuard<'_, ()> {
-        lock(&self.stripes[stripe(path)])
+        self.stripes[stripe(path)].lock()
     }
 
     /// The same for two names at once, always in one order.
@@ -291,8 +292,8 @@ impl Area {
         b: &StoragePath,
     ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
         let (first, second) = (stripe(a).min(stripe(b)), stripe(a).max(stripe(b)));
-        let guard = lock(&self.stripes[first]);
-        (guard, (first != second).then(|| lock(&self.stripes[second])))
+        let guard = self.stripes[first].lock();
+        (guard, (first != second).then(|| self.stripes[second].lock()))
     }
 
     /// Completes a change of names, without a lock: in a durable area the change is durable when this returns. The
@@ -322,7 +323,7 @@ impl Area {
 
     /// Enters that files went away.
     pub(crate) fn freed(&self, usage: Usage) {
-        let mut ledger = self.ledger();
+        let mut ledger = self.ledger.lock();
         ledger.bytes -= signed(usage.bytes);
         ledger.files -= signed(usage.files);
     }
@@ -335,10 +336,6 @@ impl Area {
                 files: 1,
             });
         }
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, RoomLedger> {
-        lock(&self.ledger)
     }
 }
 
@@ -363,11 +360,6 @@ fn stripe(path: &StoragePath) -> usize {
     let mut hasher = DefaultHasher::new();
     path.relative().hash(&mut hasher);
     (hasher.finish() % STRIPES as u64) as usize
-}
-
-/// No code here panics while it holds a lock, and every value under one is valid at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Room set aside for a file on its way in; given back when it is dropped.
@@ -404,7 +396,7 @@ impl Hold {
         if more == 0 {
             return Ok(());
         }
-        let mut ledger = self.area.ledger();
+        let mut ledger = self.area.ledger.lock();
         let after = ledger.usage().bytes.saturating_add(ledger.held).saturating_add(more);
         if let Some(quota) = self.area.quota
             && after > quota
@@ -425,7 +417,7 @@ impl Hold {
 
     /// The file is visible: the reserved room becomes used room.
     pub(crate) fn settle(self, size: u64, replaced: Option<Meta>) {
-        let mut ledger = self.area.ledger();
+        let mut ledger = self.area.ledger.lock();
         ledger.bytes += signed(size);
         ledger.files += 1;
         if let Some(old) = replaced {
@@ -437,7 +429,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut ledger = self.area.ledger();
+        let mut ledger = self.area.ledger.lock();
         ledger.held = ledger.held.saturating_sub(self.bytes);
     }
 }
@@ -450,7 +442,7 @@ pub(crate) struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        lock(&self.area.writers).remove(&self.key);
+        self.area.writers.lock().remove(&self.key);
     }
 }
 

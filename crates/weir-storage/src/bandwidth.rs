@@ -12,13 +12,14 @@ use std::{
     collections::HashMap,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 use weir_http::Reloadable;
 use weir_units::BitRate;
@@ -127,7 +128,7 @@ impl Inner {
 
     fn of_one(&self, kind: ShareKind, name: &str) -> Option<Arc<Bucket>> {
         let rate = share_of(&self.shares, kind, name)?.bandwidth?;
-        let mut of_one = self.of_one.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_one = self.of_one.lock();
         if of_one.len() >= REMEMBERED {
             let now = self.now();
             of_one.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.free_at() > now);

@@ -1,10 +1,8 @@
 //! Checksums that are not stored yet: the file is read once for all requests, and the result is stored with it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use weir_units::{Algorithm, Checksums, Hasher};
 
@@ -41,7 +39,7 @@ struct Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        let mut under_way = lock(&self.under_way);
+        let mut under_way = self.under_way.lock();
         self.reading = None;
         if under_way
             .get(&self.key)
@@ -80,7 +78,7 @@ impl ChecksumDesk {
             ..
         } = reader.meta();
         let key = (area.name.clone(), identity, size, modified_ns, wanted);
-        let reading = lock(&self.under_way).entry(key.clone()).or_default().clone();
+        let reading = self.under_way.lock().entry(key.clone()).or_default().clone();
         let asker = Asker {
             under_way: self.under_way.clone(),
             key,
@@ -103,10 +101,10 @@ impl ChecksumDesk {
         algorithms.push(wanted);
         let desk = self.memory.clone();
         blocking(move || {
-            let memory = lock(&desk).pop().expect("there is a floor for each place");
+            let memory = desk.lock().pop().expect("there is a floor for each place");
             let outcome = read_through(&*reader, &algorithms, &memory);
             memory.fit(&READING.into_iter().skip(READING.len() - 1));
-            lock(&desk).push(memory);
+            desk.lock().push(memory);
             if let Ok(checksums) = &outcome {
                 reader.keep_checksums(checksums);
                 *done = Some(checksums.clone());
@@ -116,10 +114,6 @@ impl ChecksumDesk {
         })
         .await
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_through(reader: &dyn Reader, algorithms: &[Algorithm], memory: &Lease) -> Result<Checksums, BackendError> {

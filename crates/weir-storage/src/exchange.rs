@@ -3,13 +3,14 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
 
 use http::{HeaderMap, Method, StatusCode, Version, header};
+use parking_lot::Mutex;
 use weir_http::{ConnectionInfo, CutShort};
 use weir_network::firefly::{Marked, Tag};
 use weir_units::{Checksums, Timestamp};
@@ -110,13 +111,9 @@ impl Exchange {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, ExchangeState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the caller.
     pub(crate) fn set_caller(&self, caller: Caller) {
-        self.state().caller = Some(caller);
+        self.0.state.lock().caller = Some(caller);
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -125,12 +122,12 @@ impl Exchange {
 
     /// The status that went out.
     pub(crate) fn answered(&self, status: StatusCode) {
-        self.state().status = Some(status);
+        self.0.state.lock().status = Some(status);
     }
 
     /// Why it was refused, or how it failed.
     pub(crate) fn failed(&self, error: impl Into<String>) {
-        self.state().error = Some(error.into());
+        self.0.state.lock().error = Some(error.into());
     }
 
     /// Data begins to move. Gives the counter to be advanced by bytes really written, or really sent.
@@ -143,7 +140,7 @@ impl Exchange {
         } else {
             None
         };
-        self.state().transfer = Some(Transfer {
+        self.0.state.lock().transfer = Some(Transfer {
             kind,
             area: area.clone(),
             peer,
@@ -163,11 +160,11 @@ impl Exchange {
 
     /// Keeps the reports on a connection's flow, until the request ends.
     pub(crate) fn keep(&self, marked: Option<Marked>) {
-        self.state().marks.extend(marked);
+        self.0.state.lock().marks.extend(marked);
     }
 
     fn with_transfer<T>(&self, change: impl FnOnce(&mut Transfer) -> T) -> Option<T> {
-        self.state().transfer.as_mut().map(change)
+        self.0.state.lock().transfer.as_mut().map(change)
     }
 
     /// Sets the flow's owner and purpose, from the request.
@@ -250,7 +247,7 @@ impl RequestRecord {
 
 impl Drop for RequestRecord {
     fn drop(&mut self) {
-        let mut state = std::mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let mut state = std::mem::take(self.state.get_mut());
         // Each tells the end of its flow.
         state.marks.clear();
         self.metrics.request(&self.method, state.status);

@@ -4,12 +4,13 @@ use std::{
     fmt::Write as _,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::SystemTime,
 };
 
+use parking_lot::Mutex;
 use weir_http::{ConnectedTo, ConnectionInfo, SocketWatch, TcpFigures};
 use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
 
@@ -86,30 +87,26 @@ impl FlowMarker {
 pub(crate) struct Line(Mutex<Option<(Ends, Option<Marked>)>>);
 
 impl Line {
-    fn now(&self) -> MutexGuard<'_, Option<(Ends, Option<Marked>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From now on it is this one.
     pub(crate) fn set(&self, to: Option<&ConnectedTo>) {
-        *self.now() = to.map(|to| (to.into(), None));
+        *self.0.lock() = to.map(|to| (to.into(), None));
     }
 
     /// Tells networks that this stream's bytes move on it from now on.
     pub(crate) fn mark(&self, marker: &FlowMarker, moved: &Arc<AtomicU64>) {
-        if let Some((ends, marked)) = &mut *self.now() {
+        if let Some((ends, marked)) = &mut *self.0.lock() {
             *marked = marker.mark(ends, moved, moved.load(Ordering::Relaxed));
         }
     }
 
     /// The other end.
     pub(crate) fn remote(&self) -> Option<SocketAddr> {
-        self.now().as_ref().map(|(ends, _)| ends.peer)
+        self.0.lock().as_ref().map(|(ends, _)| ends.peer)
     }
 
     /// The TCP figures of the connection, as markers show them.
     pub(crate) fn shown(&self) -> Option<String> {
-        let socket = self.now().as_ref().map(|(ends, _)| ends.socket.clone());
+        let socket = self.0.lock().as_ref().map(|(ends, _)| ends.socket.clone());
         Some(shown(&socket?.figures()?))
     }
 }

@@ -6,12 +6,13 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
+        OnceLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 
 use weir_http::Occupancy;
 use weir_network::firefly::{Beacon, Sent};
@@ -148,7 +149,7 @@ impl Metrics {
 
     pub(crate) fn request(&self, method: &Method, status: Option<StatusCode>) {
         let status = status.map_or(CLIENT_GONE, |status| status.as_u16());
-        *lock(&self.requests).entry((known(method), status)).or_default() += 1;
+        *self.requests.lock().entry((known(method), status)).or_default() += 1;
     }
 
     pub(crate) fn transfer_began(&self, kind: Kind) {
@@ -162,10 +163,10 @@ impl Metrics {
 
     pub(crate) fn transfer_ended(&self, area: &str, kind: Kind, peer: Peer, bytes: u64, completed: bool) {
         self.active[kind as usize].fetch_sub(1, Ordering::Relaxed);
-        *of_area(&mut lock(&self.transfers), area)
+        *of_area(&mut self.transfers.lock(), area)
             .entry((kind, completed))
             .or_default() += 1;
-        let mut traffic = lock(&self.traffic);
+        let mut traffic = self.traffic.lock();
         let known: usize = traffic.values().map(BTreeMap::len).sum();
         let of_area = of_area(&mut traffic, area);
         let mut peer = peer.map(|address| address.to_canonical());
@@ -178,7 +179,7 @@ impl Metrics {
     /// Bytes of one area over all peers.
     pub(crate) fn traffic_of(&self, area: &str) -> Traffic {
         let mut sum = Traffic::default();
-        for peer in lock(&self.traffic).get(area).into_iter().flat_map(BTreeMap::values) {
+        for peer in self.traffic.lock().get(area).into_iter().flat_map(BTreeMap::values) {
             sum.received_completed += peer.received_completed;
             sum.received_failed += peer.received_failed;
             sum.sent_completed += peer.sent_completed;
@@ -196,11 +197,11 @@ impl Metrics {
             Counter,
             "requests answered; status 499: the client went away first",
         );
-        for ((method, status), count) in lock(&self.requests).iter() {
+        for ((method, status), count) in self.requests.lock().iter() {
             page.sample(&[("method", method), ("status", &status.to_string())], *count);
         }
         page.family("weir_storage_transfers_total", Counter, "transfers of data that ended");
-        for (area, (kind, completed), count) in each(&lock(&self.transfers)) {
+        for (area, (kind, completed), count) in each(&self.transfers.lock()) {
             let outcome = if *completed { "completed" } else { "failed" };
             page.sample(&[("area", area), ("kind", kind.as_str()), ("outcome", outcome)], *count);
         }
@@ -270,7 +271,7 @@ impl Metrics {
     }
 
     fn render_traffic(&self, page: &mut Page) {
-        let traffic = lock(&self.traffic);
+        let traffic = self.traffic.lock();
         for (direction, name, help) in [
             (
                 "received",
@@ -434,10 +435,6 @@ fn known(method: &Method) -> &'static str {
         .unwrap_or("other")
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -509,7 +506,7 @@ mod tests {
             metrics.transfer_began(Kind::Get);
             metrics.transfer_ended("data", Kind::Get, Some(IpAddr::from(number.to_be_bytes())), 1, true);
         }
-        assert!(lock(&metrics.traffic)["data"].len() <= PEERS_LIMIT + 1);
+        assert!(metrics.traffic.lock()["data"].len() <= PEERS_LIMIT + 1);
         assert_eq!(metrics.traffic_of("data").sent_completed, 3000);
     }
 }

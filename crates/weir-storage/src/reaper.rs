@@ -4,12 +4,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -129,17 +130,17 @@ pub(crate) struct DeferredRemovals {
 impl DeferredRemovals {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.waiting().len() + self.open.load(Ordering::Relaxed)
+        self.waiting.lock().len() + self.open.load(Ordering::Relaxed)
     }
 
     /// Whether room may be freed soon: failed removals may fail again.
     pub(crate) fn are_promising(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0 || self.waiting().iter().any(|deferred| deferred.failures == 0)
+        self.open.load(Ordering::Relaxed) > 0 || self.waiting.lock().iter().any(|deferred| deferred.failures == 0)
     }
 
     /// Has it removed by the reaper, once these directories are on the disk.
     pub(crate) fn push(&self, removal: Box<dyn DeferredRemoval>, unflushed: Vec<Box<dyn Directory>>) {
-        self.waiting().push_back(Deferred {
+        self.waiting.lock().push_back(Deferred {
             removal,
             unflushed,
             failures: 0,
@@ -157,16 +158,12 @@ impl DeferredRemovals {
 
     /// The next removal that is due, or else the time at which the first will be, if there is any.
     fn pop(&self, now: Instant) -> Result<Deferred, Option<Instant>> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let Some(due) = waiting.iter().position(|deferred| deferred.is_due(now)) else {
             return Err(waiting.iter().filter_map(|deferred| deferred.not_before).min());
         };
         self.open.fetch_add(1, Ordering::Relaxed);
         waiting.remove(due).ok_or(None)
-    }
-
-    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Deferred>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -273,7 +270,7 @@ fn visit(area: &Area, mut deferred: Deferred, at_most: Effort) -> (Effort, Durat
     area.freed(freed);
     match outcome {
         Ok(true) => {}
-        Ok(false) => area.removals.waiting().push_back(deferred),
+        Ok(false) => area.removals.waiting.lock().push_back(deferred),
         Err(error) => {
             if deferred.failures == 0 {
                 let error = weir_auth::error_chain(&error);
@@ -284,7 +281,7 @@ fn visit(area: &Area, mut deferred: Deferred, at_most: Effort) -> (Effort, Durat
                 );
             }
             deferred.put_off(Instant::now());
-            area.removals.waiting().push_back(deferred);
+            area.removals.waiting.lock().push_back(deferred);
         }
     }
     area.removals.open.fetch_sub(1, Ordering::Relaxed);

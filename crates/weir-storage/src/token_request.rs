@@ -10,9 +10,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use weir_auth::{StorageAction, StoragePath};
+use weir_http::form;
 
 /// Wishes in one request: a client asks for a few.
 const WISHES_MAX: usize = 32;
@@ -112,11 +112,10 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
         code,
         text: text.to_owned(),
     };
-    let body = std::str::from_utf8(body).map_err(|_| refuse("invalid_request", "the form is no text"))?;
+    let fields = form::read(body).map_err(|error| refuse("invalid_request", &error.to_string()))?;
     let (mut grant, mut scopes, mut lifetime) = (None, None, None);
-    for pair in body.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let place = match name {
+    for (name, value) in fields {
+        let place = match &*name {
             "grant_type" => &mut grant,
             // Not RFC 6749's word, but gfal2's.
             "scope" | "scopes" => &mut scopes,
@@ -124,7 +123,7 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
             // RFC 6749 section 3.2: unknown parameters are ignored.
             _ => continue,
         };
-        if place.replace(decoded(value)?).is_some() {
+        if place.replace(value).is_some() {
             return Err(refuse("invalid_request", &format!("{name} comes twice")));
         }
     }
@@ -224,16 +223,6 @@ fn allowed_by(activities: &Activities) -> BTreeSet<StorageAction> {
         .into_iter()
         .filter_map(|(is, scope)| is.then_some(scope))
         .collect()
-}
-
-/// A value of a form: `+` is a blank.
-fn decoded(value: &str) -> Result<String, FormError> {
-    let spaced = value.replace('+', " ");
-    let decoded = percent_decode_str(&spaced).decode_utf8();
-    decoded.map(Into::into).map_err(|_| FormError {
-        code: "invalid_request",
-        text: "the form is no text".to_owned(),
-    })
 }
 
 #[cfg(test)]

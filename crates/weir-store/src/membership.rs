@@ -1,10 +1,11 @@
 //! This node among the others: it writes heartbeats, and stops its work for a leader when it cannot.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
@@ -109,10 +110,6 @@ impl<M: Member> Membership<M> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, MembershipState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The service's part.
     pub fn member(&self) -> &M {
         &self.member
@@ -125,12 +122,12 @@ impl<M: Member> Membership<M> {
 
     /// This node as it is now.
     pub fn node(&self) -> Node {
-        self.lock().node.clone()
+        self.state.lock().node.clone()
     }
 
     /// The node, and the operations that run here for its leader.
     pub fn delegated(&self) -> (Node, Delegated) {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.node.clone(), state.delegated.clone())
     }
 
@@ -168,7 +165,7 @@ impl<M: Member> Membership<M> {
     /// The database did not take it.
     pub async fn pulse(&self) -> Result<(), StoreError> {
         let (node, former) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.shown = true;
             let former = state.former.iter().map(|(id, _)| *id).collect::<Vec<_>>();
             (state.node.clone(), former)
@@ -182,7 +179,7 @@ impl<M: Member> Membership<M> {
         if let Some(told) = &pulse.holds {
             self.member.hears(told);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.former.retain(|(_, since)| since.elapsed() < FORMER_KEPT);
         state.epoch = state.epoch.max(pulse.epoch);
         if state.node.id == node.id {
@@ -214,7 +211,7 @@ impl<M: Member> Membership<M> {
     /// There is a newer leader: operations of older ones end here. True: that should be reported.
     async fn follow(&self) -> bool {
         let (epoch, delegated) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             // A deposed leader stops its own operations first.
             if state.leads || state.node.epoch >= state.epoch {
                 return false;
@@ -222,25 +219,25 @@ impl<M: Member> Membership<M> {
             (state.epoch, std::mem::take(&mut state.delegated))
         };
         delegated.let_go().await;
-        self.lock().node.epoch = epoch;
+        self.state.lock().node.epoch = epoch;
         true
     }
 
     /// This process leads in this epoch: nothing of older ones runs here.
     pub async fn begin_leading(&self, epoch: u64) {
         let delegated = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.epoch = state.epoch.max(epoch);
             state.leads = true;
             std::mem::take(&mut state.delegated)
         };
         delegated.let_go().await;
-        self.lock().node.epoch = epoch;
+        self.state.lock().node.epoch = epoch;
     }
 
     /// This process no longer leads, and has stopped all work of the leader.
     pub fn end_leading(&self) {
-        self.lock().leads = false;
+        self.state.lock().leads = false;
         self.beat.notify_one();
     }
 
@@ -250,7 +247,7 @@ impl<M: Member> Membership<M> {
         loop {
             let pause = if self.term.is_over() {
                 let delegated = {
-                    let mut state = self.lock();
+                    let mut state = self.state.lock();
                     // An abandoned heartbeat may still be executed, by a database that stood still.
                     if std::mem::take(&mut state.shown) {
                         let id = std::mem::replace(&mut state.node.id, Uuid::new_v4());
@@ -297,7 +294,7 @@ impl<M: Member> Membership<M> {
     /// Leaves: lets go of everything, and says so.
     pub async fn leave(&self) {
         let (node, delegated) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             (state.node.clone(), std::mem::take(&mut state.delegated))
         };
         delegated.let_go().await;

@@ -6,7 +6,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use weir_world::Seq;
 
@@ -93,10 +94,6 @@ struct WriterState {
     set_aside: AtomicU64,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<C: Change> Writer<C> {
     /// Starts the thread. `apply` makes a batch durable, all of it or nothing, and blocks; after an error that passes it is given the very
     /// same batch again. `tell` is called from the thread, in order.
@@ -151,7 +148,7 @@ impl<C: Change> Writer<C> {
     }
 
     fn hand_over(&self, item: Item<C>) {
-        if let Some(queue) = lock(&self.queue).as_ref() {
+        if let Some(queue) = self.queue.lock().as_ref() {
             // The thread ends only when this sender is dropped.
             let _ = queue.send(item);
         }
@@ -159,12 +156,12 @@ impl<C: Change> Writer<C> {
 
     /// The problem that keeps the store from writing, if there is one.
     pub fn trouble(&self) -> Option<String> {
-        lock(&self.state.trouble).clone()
+        self.state.trouble.lock().clone()
     }
 
     /// How long the batch at hand has been written for. The largest takes a second.
     pub fn busy_for(&self) -> Duration {
-        lock(&self.state.begun).map_or(Duration::ZERO, |begun| begun.elapsed())
+        self.state.begun.lock().map_or(Duration::ZERO, |begun| begun.elapsed())
     }
 
     /// Changes that were set aside, since the start.
@@ -182,8 +179,8 @@ impl<C: Change> Writer<C> {
 impl<C> Writer<C> {
     fn end(&self) {
         self.state.closing.store(true, Ordering::Relaxed);
-        lock(&self.queue).take();
-        if let Some(thread) = lock(&self.thread).take() {
+        self.queue.lock().take();
+        if let Some(thread) = self.thread.lock().take() {
             let _ = thread.join();
         }
     }
@@ -218,9 +215,9 @@ fn run<C: Change>(
             state,
             tell,
         };
-        *lock(&state.begun) = Some(Instant::now());
+        *state.begun.lock() = Some(Instant::now());
         let written = thread.write(batch);
-        *lock(&state.begun) = None;
+        *state.begun.lock() = None;
         match written {
             Ok(()) => drop(last.map(|last| tell(Durable::UpTo(last)))),
             Err(StoreError::LeadershipLost) => return tell(Durable::LeadershipLost),
@@ -338,7 +335,7 @@ impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
     /// error may be temporary, and nothing may be reported as durable that is not.
     fn persist(&mut self, changes: &[C]) -> Result<(), StoreError> {
         let (store, state) = (&mut *self.store, self.state);
-        let show = |text: Option<String>| *lock(&state.trouble) = text;
+        let show = |text: Option<String>| *state.trouble.lock() = text;
         let mut pause = Duration::from_millis(50);
         let mut failed = false;
         loop {

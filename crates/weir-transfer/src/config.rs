@@ -2,11 +2,11 @@
 
 mod admin;
 mod history;
-mod postgres;
+mod role;
 
 pub use admin::{AdminConfig, Level};
 pub use history::HistoryConfig;
-pub use postgres::{PostgresConfig, Role, SessionAttrs};
+pub use role::{PostgresConfig, Role};
 pub use weir_auth::x509::DoorConfig as X509Config;
 pub use weir_events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use weir_executor::config::{BrokerConfig, CopyConfig, IssuerConfig, NoHost, RedirectHost, TokensConfig};
@@ -296,10 +296,7 @@ impl Configuration for TransferConfig {
         let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
         let own = self.store.iter_mut().chain(&mut self.key_file);
         let secrets = self.issuers.iter_mut().filter_map(|issuer| issuer.secret_file.as_mut());
-        let database = self
-            .postgres
-            .iter_mut()
-            .flat_map(|postgres| postgres.authorities.iter_mut().chain(&mut postgres.password_file));
+        let database = self.postgres.iter_mut().flat_map(PostgresConfig::paths);
         tls.chain(self.trust.paths())
             .chain(own)
             .chain(secrets)

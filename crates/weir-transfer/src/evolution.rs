@@ -1,10 +1,8 @@
 //! History of the optimiser's limits: sampled, kept in memory, lost at a restart.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{HashMap, VecDeque};
 
+use parking_lot::Mutex;
 use weir_sched::{Link, LinkStats, Names, Reason, Scheduler};
 use weir_service::time::Millis;
 
@@ -59,13 +57,9 @@ pub struct Evolution {
 }
 
 impl Evolution {
-    fn lock(&self) -> MutexGuard<'_, LimitHistory> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Samples every link, and records those whose limit changed since the last sample.
     pub fn sample(&self, core: &Scheduler, names: &Names, meter: &Meter, at: Millis) {
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         for stats in core.links() {
             let now = throughput(&stats);
             let ema = book.emas.entry(stats.link).or_insert(now);
@@ -108,12 +102,12 @@ impl Evolution {
 
     /// The mean throughput of a link, if it was looked at.
     pub fn ema(&self, link: Link) -> Option<f64> {
-        self.lock().emas.get(&link).copied()
+        self.book.lock().emas.get(&link).copied()
     }
 
     /// The newest steps that fit, newest first.
     pub fn newest(&self, n: usize, fits: impl Fn(&Step) -> bool) -> Vec<Step> {
-        let book = self.lock();
+        let book = self.book.lock();
         let fitting = book.steps.iter().rev().filter(|step| fits(step));
         fitting.take(n).cloned().collect()
     }

@@ -3,11 +3,12 @@
 use std::{
     collections::HashSet,
     ops::Range,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -193,7 +194,7 @@ impl Service {
 
     /// Keeps a job id for one submission. `None`: another submission has it.
     pub fn reserve(self: &Arc<Self>, job: Uuid) -> Option<Reservation> {
-        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = self.reserved.lock();
         reserved.insert(job).then(|| Reservation {
             service: self.clone(),
             job,
@@ -236,10 +237,6 @@ pub struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.service
-            .reserved
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.job);
+        self.service.reserved.lock().remove(&self.job);
     }
 }

@@ -1,10 +1,11 @@
 //! The service as a whole: store, core, driver and executor, started, and stopped in order. Its door is elsewhere.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use weir_auth::Verifier;
 use weir_executor::{Modes, Namespace, TokenRefresher};

@@ -1,10 +1,11 @@
 //! Looks for work that is due and does not move: a defect of the scheduler, which nothing else would show.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use weir_sched::{Names, Scheduler};
 use weir_service::time;
 use weir_world::TransferId;
@@ -56,13 +57,9 @@ impl Observation {
 }
 
 impl Watchdog {
-    fn lock(&self) -> MutexGuard<'_, Observation> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The work that is due and has not moved for [`PATIENCE`], in words.
     pub fn trouble(&self) -> Option<String> {
-        self.lock().trouble(Instant::now())
+        self.0.lock().trouble(Instant::now())
     }
 }
 
@@ -76,7 +73,7 @@ impl Watchdog {
                 Ok(found) => found.flatten().map(|(transfer, told)| (Some(transfer), told)),
                 Err(_) => Some((None, "the scheduler does not answer".into())),
             };
-            let mut sight = self.lock();
+            let mut sight = self.0.lock();
             let was = sight.trouble(Instant::now()).is_some();
             sight.see(Instant::now(), found);
             if let Some(trouble) = sight.trouble(Instant::now()).filter(|_| !was) {

@@ -9,9 +9,10 @@
 //! ```
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use weir_units::Timestamp;
 
 use crate::{Core, Effect, Input, OpId, Outcome, Seq, WorldEvent};
@@ -101,23 +102,19 @@ impl<C, R, O, E> Default for Probe<C, R, O, E> {
 }
 
 impl<C, R, O, E> Probe<C, R, O, E> {
-    fn lock(&self) -> MutexGuard<'_, Shared<R, O, E>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Has these effects given at the next step.
     pub fn tell(&self, effects: impl IntoIterator<Item = Effect<R, O, E>>) {
-        self.lock().script.extend(effects);
+        self.shared.lock().script.extend(effects);
     }
 
     /// Everything seen so far, in order, with the time of the step.
     pub fn seen(&self) -> Vec<(Timestamp, Seen)> {
-        self.lock().seen.clone()
+        self.shared.lock().seen.clone()
     }
 
     /// The times of all steps so far.
     pub fn steps(&self) -> Vec<Timestamp> {
-        self.lock().steps.clone()
+        self.shared.lock().steps.clone()
     }
 
     /// The greatest sequence number said to be durable.
@@ -126,7 +123,7 @@ impl<C, R, O, E> Probe<C, R, O, E> {
             Seen::Persisted(seq) => Some(*seq),
             _ => None,
         };
-        self.lock().seen.iter().filter_map(highest).max()
+        self.shared.lock().seen.iter().filter_map(highest).max()
     }
 
     /// The final events of one operation, in order.
@@ -135,7 +132,7 @@ impl<C, R, O, E> Probe<C, R, O, E> {
             Seen::World(id, event) if *id == op && event.is_final() => Some(event.clone()),
             _ => None,
         };
-        self.lock().seen.iter().filter_map(of_op).collect()
+        self.shared.lock().seen.iter().filter_map(of_op).collect()
     }
 }
 
@@ -146,7 +143,7 @@ impl<C, R: Clone, O, E> Core for Probe<C, R, O, E> {
     type Event = E;
 
     fn step(&mut self, now: Timestamp, inputs: &[Input<C, R>], effects: &mut Vec<Effect<R, O, E>>) {
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         shared.steps.push(now);
         for input in inputs {
             let seen = match input {

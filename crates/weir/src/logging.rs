@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -43,8 +44,8 @@ pub(crate) fn release() {
     let _gone = io::stderr().lock().write_all(rest.as_bytes());
 }
 
-fn held() -> std::sync::MutexGuard<'static, Option<String>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+fn held() -> parking_lot::MutexGuard<'static, Option<String>> {
+    HELD.lock()
 }
 
 /// Starts logging for this process; `default` is the level where neither option nor WEIR_LOG says one.
@@ -94,13 +95,13 @@ fn tell_of_panic(panic: &std::panic::PanicHookInfo<'_>) {
 /// Sends log lines from `info` upwards to this file too, until [`detach_file`].
 pub(crate) fn attach_file(path: &Path) -> Result<(), Failure> {
     let file = open_log(path).map_err(Failure::could_not_run)?;
-    *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    *RUN_LOG.lock() = Some(file);
     Ok(())
 }
 
 /// Ends the run's own log.
 pub(crate) fn detach_file() {
-    *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *RUN_LOG.lock() = None;
 }
 
 fn open_log(path: &Path) -> anyhow::Result<File> {
@@ -162,7 +163,7 @@ impl Write for RedactingWriter {
                 None => io::stderr().lock().write_all(text.as_bytes()),
             },
             Sink::File(file) => (&**file).write_all(plain(&text).as_bytes()),
-            Sink::RunLog => match &mut *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) {
+            Sink::RunLog => match &mut *RUN_LOG.lock() {
                 Some(file) => file.write_all(plain(&text).as_bytes()),
                 None => Ok(()),
             },

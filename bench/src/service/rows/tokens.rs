@@ -1,12 +1,13 @@
 //! Very many tokens in one queue, against one: in a service that renews them, though none of these needs it.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
@@ -124,7 +125,7 @@ async fn submit_all(caller: &Caller, jobs: Vec<Bytes>) -> Result<()> {
         let (caller, jobs) = (caller.clone(), jobs.clone());
         clients.push(tokio::spawn(async move {
             loop {
-                let job = jobs.lock().ok().and_then(|mut jobs| jobs.pop());
+                let job = jobs.lock().pop();
                 let Some(job) = job else {
                     return Ok::<_, anyhow::Error>(());
                 };

@@ -1,9 +1,10 @@
 //! One issuer's public keys: fetched when first needed, refreshed in the background, kept while the issuer is down.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::RwLock;
 use tracing::{info, warn};
 
 use super::discovery::{Metadata, is_https};
@@ -148,7 +149,7 @@ impl State {
 impl Discovered {
     async fn current(self: &Arc<Self>, now: SystemTime) -> Result<Arc<KeySet>, AuthError> {
         let (keys, attempts) = {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.read();
             let keys = state.usable(now, self.timing.keep);
             if keys.is_some() && state.due(now, self.timing.refresh) && !state.backing_off() {
                 self.refresh_in_background(now);
@@ -207,7 +208,7 @@ impl Discovered {
     /// One fetch; the caller holds the gate.
     async fn attempt(&self, now: SystemTime) {
         let outcome = fetch_keys(&*self.fetch, &self.url).await;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.attempts += 1;
         state.ended = Some(Instant::now());
         match outcome {
@@ -227,7 +228,7 @@ impl Discovered {
     }
 
     fn snapshot(&self) -> State {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.read().clone()
     }
 }
 

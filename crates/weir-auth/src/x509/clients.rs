@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::digest::{Context, SHA256};
+use parking_lot::{Mutex, RwLock};
 use rustls_pki_types::CertificateDer;
 use weir_http::{CertificateError, ChainCheck, PeerCertificates};
 
@@ -167,7 +168,13 @@ impl ClientCertificates {
         self.look_now_and_then();
         let reading = self.reading();
         let hash = hash(chain);
-        if let Some(known) = self.known().get(&hash).filter(|known| known.is_good(&reading, now)) {
+        if let Some(known) = self
+            .0
+            .known
+            .lock()
+            .get(&hash)
+            .filter(|known| known.is_good(&reading, now))
+        {
             return Ok(known.identity.clone());
         }
         let identity = Arc::new(reading.verify(chain, &self.0.config.host_names, now)?);
@@ -176,7 +183,7 @@ impl ClientCertificates {
             by: reading,
             at: now,
         };
-        let mut known = self.known();
+        let mut known = self.0.known.lock();
         if known.len() >= CHAINS_KEPT {
             known.clear();
         }
@@ -195,8 +202,8 @@ impl ClientCertificates {
             return Ok(false);
         }
         let reading = Arc::new(ClientTrust::load(&self.0.config, files, now)?);
-        *self.0.reading.write().unwrap_or_else(PoisonError::into_inner) = reading;
-        self.known().clear();
+        *self.0.reading.write() = reading;
+        self.0.known.lock().clear();
         Ok(true)
     }
 
@@ -237,17 +244,13 @@ impl ClientCertificates {
     }
 
     fn reading(&self) -> Arc<ClientTrust> {
-        self.0.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Known>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.reading.read().clone()
     }
 
     /// Starts a look at the directories if the last one was long ago and none is under way.
     fn look_now_and_then(&self) {
         {
-            let mut looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut looked = self.0.looked.lock();
             if looked.elapsed() < LOOK_EVERY || self.0.is_looking.swap(true, Ordering::AcqRel) {
                 return;
             }
@@ -383,7 +386,7 @@ mod tests {
 
         std::fs::copy(second.file(), trusted.join("second.pem")).unwrap();
         certificates.verify(&chain, now).unwrap_err();
-        *certificates.0.looked.lock().unwrap() = Instant::now().checked_sub(LOOK_EVERY).unwrap();
+        *certificates.0.looked.lock() = Instant::now().checked_sub(LOOK_EVERY).unwrap();
         let wait = (0..500).find(|_| {
             std::thread::sleep(Duration::from_millis(20));
             certificates.verify(&chain, now).is_ok()

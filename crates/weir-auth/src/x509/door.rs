@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -143,7 +144,7 @@ impl Door {
 
     /// The VO that VOMS names, or the grid-mapfile.
     pub fn vo(&self, identity: &Identity) -> Option<String> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let map = self.map.read().clone();
         let by_name = || map.vo(&identity.subject, &self.accounts);
         identity.vo().or_else(by_name).map(str::to_owned)
     }
@@ -170,7 +171,7 @@ impl Door {
             path: path.clone(),
             source,
         })?;
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        *self.map.write() = Arc::new(map);
         Ok(())
     }
 }

@@ -1,12 +1,8 @@
 //! Servers that we connect to: whether their authority has revoked them.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
-    time::SystemTime,
-};
+use std::{fmt, path::PathBuf, sync::Arc, time::SystemTime};
 
+use parking_lot::RwLock;
 use rustls_pki_types::CertificateDer;
 use weir_http::{CertificateError, ChainCheck};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -85,22 +81,17 @@ impl ServerRevocations {
 
     fn read(&self, files: Vec<Entry>, now: SystemTime) {
         let lists = Arc::new(revocations_in(&files, &authorities_in(&files, now), now));
-        *self.reading.write().unwrap_or_else(PoisonError::into_inner) = ServerTrust { files, lists };
+        *self.reading.write() = ServerTrust { files, lists };
     }
 
     fn reading(&self) -> ServerTrust {
-        self.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reading.read().clone()
     }
 }
 
 impl ChainCheck for ServerRevocations {
     fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
-        let lists = self
-            .reading
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .lists
-            .clone();
+        let lists = self.reading.read().lists.clone();
         for der in chain {
             // An unreadable certificate does not get this far.
             let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;

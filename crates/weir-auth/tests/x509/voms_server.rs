@@ -1,7 +1,7 @@
 //! A VOMS server with a REST interface, which gives whatever it is told to give.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use weir_http::{
     Body, CertificateError, ChainCheck, Identity, PeerCertificates, RunningServer, ServerLimits, bind, body, serve,
@@ -96,11 +97,11 @@ impl VomsStub {
         let (saying, asking) = (says.clone(), asked.clone());
         let service = tower::service_fn(move |request: Request<Incoming>| {
             let peer = request.extensions().get::<PeerCertificates>();
-            asking.lock().unwrap().push(Asked {
+            asking.lock().push(Asked {
                 target: request.uri().to_string(),
                 by: peer.map(|chain| chain.0[0].to_vec()).unwrap_or_default(),
             });
-            let says = saying.lock().unwrap().clone();
+            let says = saying.lock().clone();
             async move {
                 if let Says::Late(time, _) = &says {
                     tokio::time::sleep(*time).await;
@@ -118,12 +119,12 @@ impl VomsStub {
     }
 
     pub(crate) fn say(&self, says: Says) {
-        *self.says.lock().unwrap() = says;
+        *self.says.lock() = says;
     }
 
     /// The requests since the last time.
     pub(crate) fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+        std::mem::take(&mut self.asked.lock())
     }
 
     /// Its line in `vomses`.

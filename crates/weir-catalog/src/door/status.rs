@@ -1,7 +1,5 @@
 //! How the catalogue stands, for its operators.
 
-use std::sync::PoisonError;
-
 use serde_json::{Value, json};
 
 use super::{
@@ -19,12 +17,7 @@ pub(crate) async fn status(door: State, caller: Caller) -> Answer {
         figures::read(session)
     };
     let figures = door.database.read(read).await?;
-    let services = door
-        .tasks
-        .services
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let services = door.tasks.services.lock().clone();
     let service = |one: &ServiceState| {
         let (reason, left) = one
             .pause

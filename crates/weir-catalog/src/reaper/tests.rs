@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use axum::{
@@ -14,6 +11,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::StatusCode;
+use parking_lot::Mutex;
 use weir_database::on_both;
 use weir_http::{Client, ClientConfig, RunningServer, ServerLimits, ServerTls, TrustRoots};
 
@@ -43,7 +41,7 @@ struct Store {
 
 async fn answer(State(store): State<Arc<Store>>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
-    let mut files = store.files.lock().unwrap();
+    let mut files = store.files.lock();
     match (request.method().as_str(), files.contains(&path)) {
         (_, false) => StatusCode::NOT_FOUND.into_response(),
         ("PROPFIND", true) => {
@@ -73,11 +71,7 @@ async fn with_files(database: &Database, names: &[&str]) -> (Arc<Store>, RseId, 
     let [_, _, b] = prepared(database, 0).await;
     let new = names.iter().map(|name| file(name)).collect::<Vec<_>>();
     for one in &new {
-        store
-            .files
-            .lock()
-            .unwrap()
-            .insert(format!("/data/{}", paths::hashed(&one.did)));
+        store.files.lock().insert(format!("/data/{}", paths::hashed(&one.did)));
     }
     let work = move |session: &mut dyn Session| {
         let mut protocol = protocol("dav", "127.0.0.1", 1);
@@ -107,7 +101,7 @@ async fn files_that_may_go_are_deleted_once(database: Database) {
     let names = names.iter().map(String::as_str).collect::<Vec<_>>();
     let (store, rse, _server) = with_files(&database, &names).await;
     // Another program was faster with one.
-    store.files.lock().unwrap().pop_first();
+    store.files.lock().pop_first();
     let reaper = reaper(&database, true);
     let turns = [
         reaper.turn(rse).await.unwrap(),
@@ -122,7 +116,7 @@ async fn files_that_may_go_are_deleted_once(database: Database) {
         (n_replicas(&database).await, store.n_deletions.load(Ordering::Relaxed)),
         (0, 119)
     );
-    assert!(store.files.lock().unwrap().is_empty());
+    assert!(store.files.lock().is_empty());
 }
 
 async fn a_failed_deletion_is_tried_again_and_delays_nothing(database: Database) {
@@ -138,7 +132,7 @@ async fn a_failed_deletion_is_tried_again_and_delays_nothing(database: Database)
     done(&database, later).await;
     assert!(database.read(due).await.unwrap().contains(&rse));
     assert_eq!(reaper.turn(rse).await.unwrap().n_failed, 1);
-    assert_eq!((n_replicas(&database).await, store.files.lock().unwrap().len()), (1, 1));
+    assert_eq!((n_replicas(&database).await, store.files.lock().len()), (1, 1));
 }
 
 async fn cached_copies_stay_while_there_is_room(database: Database) {
@@ -202,7 +196,7 @@ async fn a_slow_storage_delays_no_other(database: Database) {
     term.renew(std::time::Instant::now() + Duration::from_secs(60));
     let running = tokio::spawn(reaper(&database, true).run(term));
     let gone = async {
-        while !fast.files.lock().unwrap().is_empty() {
+        while !fast.files.lock().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -246,11 +240,11 @@ async fn a_file_that_another_replica_has_stays(database: Database) {
     let turn = reaper.turn(rse).await.unwrap();
     assert_eq!((turn.n_deleted, turn.n_failed), (1, 1));
     assert_eq!(n_replicas(&database).await, 2);
-    assert!(store.files.lock().unwrap().contains(&one), "the other replica has it");
+    assert!(store.files.lock().contains(&one), "the other replica has it");
     let release =
         |session: &mut dyn Session| session.execute("UPDATE replicas SET tombstone = 1 WHERE path <> '../x'", &[]);
     done(&database, release).await;
     assert_eq!(reaper.turn(rse).await.unwrap().n_deleted, 1);
-    let left = store.files.lock().unwrap().iter().cloned().collect::<Vec<_>>();
+    let left = store.files.lock().iter().cloned().collect::<Vec<_>>();
     assert!(!left.contains(&one) && left.contains(&two), "{left:?}");
 }

@@ -13,11 +13,9 @@ mod poll;
 mod service;
 mod submit;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_database::{Database, Session};
 use weir_http::Client;
@@ -105,7 +103,7 @@ impl Transfers {
             pause: service.closed(now).map(|(reason, left)| (reason.to_owned(), left)),
         };
         let states = self.services.iter().map(state).collect();
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = states;
+        *self.shown.lock() = states;
     }
 
     /// Works until it is dropped. `wake` tells that there is something to do.

@@ -1,9 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
-};
+use std::collections::BTreeMap;
 
 use axum::{
     Json, Router,
@@ -12,6 +9,7 @@ use axum::{
     routing::{delete, get, post},
 };
 use http::{StatusCode, header};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use weir_database::{Row, on_both, values};
@@ -71,26 +69,22 @@ struct Service {
 type Shared = Arc<Service>;
 
 impl Service {
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Uuid, Value>> {
-        self.jobs.lock().unwrap()
-    }
-
     fn n_jobs(&self) -> usize {
-        self.jobs().len()
+        self.jobs.lock().len()
     }
 
     fn set(&self, mood: Mood) {
-        *self.mood.lock().unwrap() = mood;
+        *self.mood.lock() = mood;
     }
 
     fn mood(&self) -> Mood {
-        *self.n_calls.lock().unwrap() += 1;
-        *self.mood.lock().unwrap()
+        *self.n_calls.lock() += 1;
+        *self.mood.lock()
     }
 
     /// Ends the files of which this is true.
     fn end(&self, state: &str, is_one: impl Fn(&Value) -> bool) {
-        for job in self.jobs().values_mut() {
+        for job in self.jobs.lock().values_mut() {
             for file in job["files"].as_array_mut().unwrap() {
                 if file["file_state"] == "SUBMITTED" && is_one(file) {
                     file["file_state"] = state.into();
@@ -100,7 +94,7 @@ impl Service {
     }
 
     fn files(&self) -> Vec<Value> {
-        let jobs = self.jobs();
+        let jobs = self.jobs.lock();
         jobs.values()
             .flat_map(|job| job["files"].as_array().unwrap().clone())
             .collect()
@@ -132,7 +126,7 @@ async fn submit(State(service): State<Shared>, Json(job): Json<Value>) -> Respon
         }
         _ => {}
     }
-    if service.jobs().contains_key(&id) {
+    if service.jobs.lock().contains_key(&id) {
         return (StatusCode::CONFLICT, r#"{"message": "the job is known"}"#).into_response();
     }
     let file = |(at, file): (usize, &Value)| {
@@ -141,7 +135,7 @@ async fn submit(State(service): State<Shared>, Json(job): Json<Value>) -> Respon
         })
     };
     let files = all.iter().enumerate().map(file).collect::<Vec<_>>();
-    service.jobs().insert(id, json!({ "job_id": id, "params": job["params"], "job_state": "ACTIVE", "http_status": "200 Ok", "files": files }));
+    service.jobs.lock().insert(id, json!({ "job_id": id, "params": job["params"], "job_state": "ACTIVE", "http_status": "200 Ok", "files": files }));
     if mood == Mood::Forgetful {
         return down();
     }
@@ -152,7 +146,7 @@ async fn look(State(service): State<Shared>, Path(ids): Path<String>) -> Respons
     if service.mood() == Mood::Down {
         return down();
     }
-    let jobs = service.jobs();
+    let jobs = service.jobs.lock();
     let job = |id: &str| {
         let known = jobs.get(&id.parse().unwrap()).cloned();
         known.unwrap_or_else(|| json!({ "job_id": id, "http_status": "404 Not Found" }))
@@ -169,7 +163,7 @@ async fn cancel(State(service): State<Shared>, Path((id, files)): Path<(Uuid, St
         .split(',')
         .map(|id| id.parse::<u64>().unwrap())
         .collect::<Vec<_>>();
-    let mut jobs = service.jobs();
+    let mut jobs = service.jobs.lock();
     for file in jobs.get_mut(&id).unwrap()["files"].as_array_mut().unwrap() {
         if files.contains(&file["file_id"].as_u64().unwrap()) && file["file_state"] == "SUBMITTED" {
             file["file_state"] = "CANCELED".into();
@@ -291,7 +285,7 @@ async fn requests_go_out_as_jobs_and_rules_become_ok(database: Database) {
         (&sent["filesize"], &sent["metadata"]["dst_rse"]),
         (&json!(10), &json!("A"))
     );
-    let params = service.jobs().values().next().unwrap()["params"].clone();
+    let params = service.jobs.lock().values().next().unwrap()["params"].clone();
     assert_eq!(
         (&params["overwrite"], &params["job_metadata"]["issuer"]),
         (&json!(true), &json!("rucio"))
@@ -344,11 +338,11 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
     service.set(Mood::Busy(3600));
     let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
-    let n_calls = *service.n_calls.lock().unwrap();
+    let n_calls = *service.n_calls.lock();
     for _ in 0..5 {
         pass(&mut transfers).await;
     }
-    assert_eq!(*service.n_calls.lock().unwrap(), n_calls);
+    assert_eq!(*service.n_calls.lock(), n_calls);
     let reasons = texts(&database, "SELECT reason FROM requests").await;
     assert!(
         reasons.iter().all(|reason| reason.contains("429: the queue is full")),
@@ -365,7 +359,7 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
     };
     done(&database, theirs).await;
     pass(&mut transfers).await;
-    assert!(*service.n_calls.lock().unwrap() > n_calls);
+    assert!(*service.n_calls.lock() > n_calls);
     done(&database, |session: &mut dyn Session| {
         session.execute("UPDATE requests SET not_before = 0, state = 'Q', job = NULL", &[])
     })
@@ -475,7 +469,7 @@ async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
     };
     let woken = tasks.transfers.clone();
     let router = crate::door::router(database.clone(), tasks, crate::logins::Logins::default());
-    let job = *service.jobs().keys().next().unwrap();
+    let job = *service.jobs.lock().keys().next().unwrap();
     let tell = |token: &'static str| {
         let message = json!([{ "type": "complete", "vo": "x", "data": { "tr_id": format!("t__a__b__1__{job}") } }]);
         let request =
@@ -502,7 +496,7 @@ async fn a_url_without_a_transfer_service_is_told(database: Database) {
     let mut transfers = submitter(&database, &format!("{url}/wrong")).shown_as(shown.clone());
     pass(&mut transfers).await;
     assert_eq!(service.n_jobs(), 0);
-    let states = shown.lock().unwrap().clone();
+    let states = shown.lock().clone();
     let (reason, _) = states[0].pause.as_ref().expect("the service counts as in use");
     assert!(reason.contains("/wrong answered 404"), "{reason}");
 }

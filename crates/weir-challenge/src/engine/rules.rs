@@ -393,7 +393,7 @@ mod tests {
                 did: format!("d{number}"),
             };
             if number < COPIES_PER_ROUND {
-                service.there.lock().unwrap().insert(copy.clone());
+                service.there.lock().insert(copy.clone());
             }
             let freed = Freed {
                 workload: 0,

@@ -1,9 +1,9 @@
 //! The engine against a scripted service.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::sync::Mutex;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
@@ -50,11 +50,11 @@ impl Scripted {
     }
 
     fn refuse(&self, error: InjectionError) {
-        self.refusals.lock().unwrap().push_back(error);
+        self.refusals.lock().push_back(error);
     }
 
     fn all(&self, phase: Phase) {
-        self.jobs.lock().unwrap().values_mut().for_each(|job| job.1 = phase);
+        self.jobs.lock().values_mut().for_each(|job| job.1 = phase);
     }
 }
 
@@ -72,17 +72,17 @@ impl InjectionDoor for Scripted {
     }
 
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
-        if let Some(error) = self.refusals.lock().unwrap().pop_front() {
+        if let Some(error) = self.refusals.lock().pop_front() {
             return Err(error);
         }
-        let mut jobs = self.jobs.lock().unwrap();
+        let mut jobs = self.jobs.lock();
         let number = self.taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let job = match batch.rule {
             Some(_) => JobId::Rule(format!("rule-{number}")),
             None => JobId::Job(format!("job-{number}")),
         };
         let ids = batch.orders.iter().map(|order| order.id).collect();
-        match self.fates.lock().unwrap().get(&number) {
+        match self.fates.lock().get(&number) {
             Some(Fate::Lost) => None,
             Some(Fate::Stays(phase)) => jobs.insert(job.clone(), (ids, *phase)),
             None => jobs.insert(job.clone(), (ids, self.usual)),
@@ -91,7 +91,7 @@ impl InjectionDoor for Scripted {
     }
 
     async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobState)>, InjectionError> {
-        let known = self.jobs.lock().unwrap();
+        let known = self.jobs.lock();
         let observed = |id: &u64, phase: Phase| Observed {
             id: *id,
             phase,
@@ -119,12 +119,12 @@ impl InjectionDoor for Scripted {
     }
 
     async fn remaining(&self, copies: &[RuleCopy]) -> Result<BTreeSet<RuleCopy>, InjectionError> {
-        let there = self.there.lock().unwrap();
+        let there = self.there.lock();
         Ok(copies.iter().filter(|copy| there.contains(copy)).cloned().collect())
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
-        let mut known = self.jobs.lock().unwrap();
+        let mut known = self.jobs.lock();
         for job in jobs {
             if let Some(state) = known.get_mut(job) {
                 state.1 = Phase::Cancelled;
@@ -392,15 +392,15 @@ async fn a_job_that_the_service_forgets_has_failed() {
     } = setting();
     engine.submit(wanted(0..2));
     until(&mut engine, |engine| !engine.jobs.is_empty()).await;
-    let kept = std::mem::take(&mut *service.jobs.lock().unwrap());
+    let kept = std::mem::take(&mut *service.jobs.lock());
     until(&mut engine, |engine| !engine.unknown.is_empty()).await;
     assert!(
         !engine.is_idle(),
         "one look at a store that has not caught up is no loss"
     );
-    *service.jobs.lock().unwrap() = kept;
+    *service.jobs.lock() = kept;
     until(&mut engine, |engine| engine.unknown.is_empty()).await;
-    service.jobs.lock().unwrap().clear();
+    service.jobs.lock().clear();
     until(&mut engine, Engine::is_idle).await;
     let ended = engine.take_ended();
     assert!(ended.iter().all(|record| record.state == Some(State::Failed)) && ended.len() == 2);
@@ -459,7 +459,7 @@ async fn a_file_takes_part_again_once_the_catalogue_has_deleted_its_copy() {
         destination: 1,
         did: "run.source.1".to_owned(),
     };
-    service.there.lock().unwrap().insert(copy);
+    service.there.lock().insert(copy);
     engine.submit(by_rule(0..1));
     until(&mut engine, |engine| !engine.jobs.is_empty()).await;
     service.all(Phase::Finished);
@@ -476,7 +476,7 @@ async fn a_file_takes_part_again_once_the_catalogue_has_deleted_its_copy() {
         Some((1, 0))
     );
     assert!(engine.deletions.is_empty(), "the catalogue deletes");
-    service.there.lock().unwrap().clear();
+    service.there.lock().clear();
     engine.expire_all(&|_| false);
     until(&mut engine, |engine| !engine.is_deleting()).await;
     let freed = Freed {

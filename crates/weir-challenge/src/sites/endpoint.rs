@@ -2,11 +2,12 @@
 
 use std::error::Error as _;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::{Method, Request, header};
+use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use tokio::time::Instant;
 use weir_http::{CertificateError, ChainCheck, Client, ClientError, body};
@@ -35,7 +36,7 @@ impl fmt::Debug for Shown {
 impl ChainCheck for Shown {
     fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
         let own = chain.first().map(|certificate| certificate.to_vec());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = own;
+        *self.0.lock() = own;
         Ok(())
     }
 }
@@ -79,7 +80,7 @@ pub(super) async fn work_at(
     }
     let written = Mutex::new(None);
     checks.push(timed("write", in_time(deadline, Box::pin(write(door, file, &written)))).await);
-    let Some(checksums) = written.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+    let Some(checksums) = written.into_inner() else {
         return (checks, false);
     };
     checks.push(timed("checksum", in_time(deadline, checksum(door, file, &checksums))).await);
@@ -194,7 +195,7 @@ fn refused(error: &ClientError, host: &str, took_s: f64) -> Vec<Check> {
 }
 
 fn certificate(shown: &Shown) -> Outcome {
-    let shown = shown.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let shown = shown.0.lock().take();
     let Some(end) = shown.as_deref().and_then(weir_auth::x509::end) else {
         return Outcome::ok("trusted");
     };
@@ -223,7 +224,7 @@ async fn token(door: &StorageDoor) -> Outcome {
 async fn write(door: &StorageDoor, file: &TestFile, written: &Mutex<Option<Checksums>>) -> Outcome {
     match door.upload(&file.path, file.seed, file.number, file.size).await {
         Ok(checksums) => {
-            *written.lock().unwrap_or_else(PoisonError::into_inner) = Some(checksums);
+            *written.lock() = Some(checksums);
             Outcome::ok(format!("{:.1} to {}", Bytes(file.size), file.path))
         }
         Err(error) => failed(&error),

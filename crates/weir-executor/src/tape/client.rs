@@ -5,11 +5,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use http::{HeaderValue, Method, Request, StatusCode, header};
+use parking_lot::Mutex;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use weir_http::{Client, body};
@@ -238,7 +238,7 @@ impl TapeClient {
     }
 
     async fn api(&self, tape: &Tape) -> Result<Api, Failure> {
-        let known = self.lock().get(&tape.endpoint).cloned();
+        let known = self.apis.lock().get(&tape.endpoint).cloned();
         if let Some(api) = known.filter(|api| api.known.elapsed() < DISCOVERY_KEPT) {
             return Ok(api);
         }
@@ -279,12 +279,8 @@ impl TapeClient {
             site: discovery.sitename.filter(|name| name.len() <= NAME_MAX),
             known: Instant::now(),
         };
-        self.lock().insert(tape.endpoint.clone(), api.clone());
+        self.apis.lock().insert(tape.endpoint.clone(), api.clone());
         Ok(api)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Api>> {
-        self.apis.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(

@@ -14,13 +14,9 @@ mod watcher;
 #[cfg(any(test, fuzzing))]
 pub(super) use client::fuzz;
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use weir_http::Client;
 use weir_world::{ErrorClass, Failure, Phase};
@@ -67,7 +63,7 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut places = self.tapes.lock_places();
+        let mut places = self.tapes.places.lock();
         if let Some((.., asking)) = places.get_mut(&self.place) {
             *asking -= 1;
             if *asking == 0 {
@@ -103,16 +99,12 @@ impl Tapes {
             })
     }
 
-    fn lock_places(&self) -> std::sync::MutexGuard<'_, HashMap<StagePlace, (Counter, Tape, usize)>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a request for as long as the returned guard lives.
     fn stage(&self, counter: Counter, tape: Tape, ask: Ask) -> Asking<'_> {
         let path = client::plain(&ask.wanted.path);
         let place = (counter.endpoint.clone(), counter.vo.clone(), path);
         let (counter, tape) = {
-            let mut places = self.lock_places();
+            let mut places = self.places.lock();
             let entry = places.entry(place.clone()).or_insert((counter, tape, 0));
             entry.2 += 1;
             (entry.0.clone(), entry.1.clone())
@@ -141,7 +133,7 @@ fn hand_over<K: Hash + Eq, T>(
     message: T,
     begin: impl FnOnce(mpsc::UnboundedReceiver<T>),
 ) {
-    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tasks = tasks.lock();
     let message = match tasks.get(&counter) {
         Some(task) => match task.send(message) {
             Ok(()) => return,

@@ -1,10 +1,8 @@
 //! The pins of transfers, and the transfers that share each.
 
-use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::path_of;
@@ -38,8 +36,8 @@ pub(super) struct Holders {
 }
 
 impl Pins {
-    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, HeldPin> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> parking_lot::MutexGuard<'_, HeldPin> {
+        self.held.lock()
     }
 
     /// A transfer has a pin.
@@ -54,7 +52,7 @@ impl Pins {
     /// [`recalled`](Self::recalled).
     pub(super) fn tell(&self, ended: mpsc::UnboundedSender<u64>) {
         self.lock().early = Some(HashSet::new());
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        *self.ended.lock() = Some(ended);
     }
 
     /// A transfer has ended.
@@ -82,7 +80,7 @@ impl Pins {
 
     /// As [`Self::settled`], for a transfer that has let go already.
     pub(super) fn once_more(&self, file: u64) {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock();
         if let Some(ended) = ended.as_ref() {
             // The receiver is gone only when the service stops; the next life finds the pin in the store.
             let _ = ended.send(file);

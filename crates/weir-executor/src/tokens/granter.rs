@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -15,13 +15,14 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use weir_auth::{
     Secret, SigningKey,
     ca::{CertificateAuthority, San},
     signing::jwks,
 };
-use weir_http::{Body, RunningServer, ServerLimits, body};
+use weir_http::{Body, RunningServer, ServerLimits, body, form};
 
 /// The fields of a request.
 pub(crate) type Form = HashMap<String, String>;
@@ -83,12 +84,12 @@ impl Granter {
     }
 
     pub(crate) fn says(&self, said: impl FnMut(&Form) -> Reply + Send + 'static) {
-        *self.shared.said.lock().unwrap() = Box::new(said);
+        *self.shared.said.lock() = Box::new(said);
     }
 
     /// The requests sent, with their `authorization` header.
     pub(crate) fn forms(&self) -> Vec<Form> {
-        self.shared.asked.lock().unwrap().clone()
+        self.shared.asked.lock().clone()
     }
 
     /// Kinds of requests so far.
@@ -134,11 +135,11 @@ impl Shared {
         }
         let authorization = request.headers()["authorization"].to_str().unwrap().to_owned();
         let bytes = request.into_body().collect().await.unwrap().to_bytes();
-        let mut form = form(std::str::from_utf8(&bytes).unwrap());
+        let mut form = form::read(&bytes).unwrap().into_iter().collect::<Form>();
         form.insert("authorization".into(), authorization);
         self.at_once.fetch_max(self.now.fetch_add(1, SeqCst) + 1, SeqCst);
-        let (status, text, after) = (self.said.lock().unwrap())(&form);
-        self.asked.lock().unwrap().push(form);
+        let (status, text, after) = (self.said.lock())(&form);
+        self.asked.lock().push(form);
         tokio::time::sleep(after).await;
         self.now.fetch_sub(1, SeqCst);
         let mut response = Response::new(body::full(text));
@@ -149,18 +150,6 @@ impl Shared {
         }
         response
     }
-}
-
-fn form(text: &str) -> Form {
-    let decode = |text: &str| {
-        let text = text.replace('+', " ");
-        percent_encoding::percent_decode_str(&text)
-            .decode_utf8()
-            .unwrap()
-            .into_owned()
-    };
-    let fields = text.split('&').filter_map(|field| field.split_once('='));
-    fields.map(|(key, value)| (decode(key), decode(value))).collect()
 }
 
 /// Grants tokens of so many seconds, and turns refresh tokens with each use: `access-1` and `refresh-1`, …

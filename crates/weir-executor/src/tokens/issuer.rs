@@ -4,13 +4,11 @@
 //! one request is let through; if that fails too, the breaker stays open.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use weir_auth::{
     Secret,
@@ -67,7 +65,7 @@ pub(super) struct Pass<'a> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if !self.judged {
-            self.issuer.gate().trying = false;
+            self.issuer.gate.lock().trying = false;
         }
     }
 }
@@ -97,13 +95,9 @@ impl Issuer {
         &self.config.url
     }
 
-    fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Why it is not asked now, if it is not.
     pub(super) fn shut(&self) -> Option<String> {
-        let gate = self.gate();
+        let gate = self.gate.lock();
         let (until, why) = gate.shut.as_ref()?;
         (gate.trying || Instant::now() < *until).then(|| why.clone())
     }
@@ -120,7 +114,7 @@ impl Issuer {
     pub(super) async fn admit(&self) -> Result<Pass<'_>, Trouble> {
         let place = self.places.acquire().await;
         let place = place.map_err(|_| Trouble::Waits("the service stops".into()))?;
-        let mut gate = self.gate();
+        let mut gate = self.gate.lock();
         if let Some((until, why)) = &gate.shut {
             if gate.trying || Instant::now() < *until {
                 return Err(Trouble::Waits(why.clone()));
@@ -171,7 +165,7 @@ impl Issuer {
     }
 
     async fn grants(&self) -> Result<Grants, String> {
-        let lock = || self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.grants.lock();
         let known = lock().clone();
         if let Some((grants, _)) = known.filter(|(_, since)| since.elapsed() < DISCOVERY_KEPT) {
             return Ok(grants);
@@ -179,7 +173,7 @@ impl Issuer {
         let endpoint = token_endpoint(&self.client, self.url()).await?;
         let (id, secret) = self.credentials().await?;
         let grants = Grants::new(self.client.clone(), endpoint, (&id, &secret), self.limit);
-        *self.secret.lock().unwrap_or_else(PoisonError::into_inner) = secret;
+        *self.secret.lock() = secret;
         *lock() = Some((grants.clone(), Instant::now()));
         Ok(grants)
     }
@@ -198,7 +192,7 @@ impl Issuer {
         if took < super::PATIENCE {
             self.slow.store(false, Relaxed);
         }
-        let reopened = std::mem::take(&mut *self.gate()).shut.is_some();
+        let reopened = std::mem::take(&mut *self.gate.lock()).shut.is_some();
         if reopened {
             tracing::info!(issuer = self.url(), "the token issuer answers again");
         }
@@ -208,7 +202,7 @@ impl Issuer {
     fn failed(&self, pass: &mut Pass<'_>, why: String, for_all: String, asked: Option<Duration>) -> Trouble {
         pass.judged = true;
         // It may have moved.
-        *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.grants.lock() = None;
         let pause = self.pause.max(asked.unwrap_or_default().min(PAUSE_MAX));
         tracing::warn!(
             issuer = self.url(),
@@ -217,7 +211,7 @@ impl Issuer {
             "the token issuer grants nothing; transfers that need it wait"
         );
         let shut = Some((Instant::now() + pause, for_all));
-        *self.gate() = Gate { shut, trying: false };
+        *self.gate.lock() = Gate { shut, trying: false };
         Trouble::Waits(why)
     }
 
@@ -231,7 +225,7 @@ impl Issuer {
             }
             _ => error_chain(error),
         };
-        let secret = self.secret.lock().unwrap_or_else(PoisonError::into_inner);
+        let secret = self.secret.lock();
         text.replace(shown.expose(), weir_auth::MASK)
             .replace(secret.expose(), weir_auth::MASK)
     }

@@ -33,11 +33,12 @@ mod trouble;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use futures_util::{FutureExt as _, future::Shared};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use weir_auth::{Secret, Verifier, client::Granted};
 use weir_http::{Client, Reloadable};
@@ -144,10 +145,6 @@ impl std::fmt::Debug for TokenRefresher {
             .field("issuers", &self.trusted.get().issuers.keys())
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn millis(duration: Duration) -> Millis {
@@ -296,7 +293,7 @@ impl TokenRefresher {
 
     async fn renewed(self: &Arc<Self>, issuer: &Arc<Issuer>, claims: Claims, token: &Secret) -> Outcome {
         let hash = hash_of(token.expose());
-        let known = lock(&self.held).get(hash, time::latest());
+        let known = self.held.lock().get(hash, time::latest());
         match known {
             Some(CachedAnswer::Fresh(fresh, _)) => return Ok(fresh),
             Some(CachedAnswer::Refused(why, _)) => return Err(Trouble::Refused(why, false)),
@@ -318,14 +315,14 @@ impl TokenRefresher {
 
     /// Whether so many tokens are being renewed that this one has to come again later.
     fn is_crowded(&self, hash: TokenHash) -> bool {
-        let flights = lock(&self.flights);
+        let flights = self.flights.lock();
         flights.len() >= FLIGHTS_MAX && !flights.contains_key(&hash)
     }
 
     /// Joins a request for the same token, or starts one. It continues even if all callers leave: an issuer's token
     /// must not be lost.
     fn join(self: &Arc<Self>, issuer: &Arc<Issuer>, claims: Claims, token: &Secret, hash: TokenHash) -> Flight {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         if let Some(flight) = flights.get(&hash) {
             return flight.clone();
         }
@@ -344,7 +341,7 @@ impl TokenRefresher {
 
     async fn fly(&self, issuer: &Issuer, claims: &Claims, token: &Secret, hash: TokenHash) -> Outcome {
         // Another request's new token may still be on its way to the store.
-        if let Some(CachedAnswer::Fresh(fresh, _)) = lock(&self.held).get(hash, time::latest()) {
+        if let Some(CachedAnswer::Fresh(fresh, _)) = self.held.lock().get(hash, time::latest()) {
             return Ok(fresh);
         }
         let kept = self.read(move |store| store.renewal(hash)).await?;
@@ -352,7 +349,7 @@ impl TokenRefresher {
             return Ok(fresh);
         }
         if kept.is_none() {
-            lock(&self.held).put(hash, CachedAnswer::Nothing);
+            self.held.lock().put(hash, CachedAnswer::Nothing);
         }
         if kept.is_none() {
             self.verify(token, hash).await?;
@@ -379,7 +376,7 @@ impl TokenRefresher {
                             why,
                             "a token cannot be renewed"
                         );
-                        lock(&self.held).refuse(hash, why.clone(), time::latest());
+                        self.held.lock().refuse(hash, why.clone(), time::latest());
                         self.outbox.put(hash, None);
                     }
                     Trouble::Waits(_) => self.outbox.release(hash),
@@ -403,7 +400,7 @@ impl TokenRefresher {
             return Err(Trouble::Waits(why));
         }
         tracing::warn!(token = hash.short(), why, "a token cannot be renewed");
-        lock(&self.held).refuse(hash, why.clone(), time::latest());
+        self.held.lock().refuse(hash, why.clone(), time::latest());
         self.outbox.put(hash, None);
         Err(Trouble::Refused(why, true))
     }
@@ -411,7 +408,9 @@ impl TokenRefresher {
     fn still_good(&self, hash: TokenHash, kept: Option<&Renewal>) -> Option<Secret> {
         let kept = kept.filter(|kept| time::latest() < kept.good_until)?;
         let access = kept.access.clone()?;
-        lock(&self.held).put(hash, CachedAnswer::Fresh(access.clone(), kept.good_until));
+        self.held
+            .lock()
+            .put(hash, CachedAnswer::Fresh(access.clone(), kept.good_until));
         Some(access)
     }
 
@@ -462,7 +461,9 @@ impl TokenRefresher {
         }
         let renewal = renewal(&self.config, Some(&granted), refresh);
         self.outbox.put(hash, Some(renewal.clone()));
-        lock(&self.held).put(hash, CachedAnswer::Fresh(access.clone(), renewal.good_until));
+        self.held
+            .lock()
+            .put(hash, CachedAnswer::Fresh(access.clone(), renewal.good_until));
         Ok(access)
     }
 
@@ -481,7 +482,7 @@ impl TokenRefresher {
 
     /// Returns when all issuers' tokens are stored. Requests under way are awaited for some seconds.
     pub async fn close(&self) {
-        let flying = lock(&self.flights).values().cloned().collect::<Vec<_>>();
+        let flying = self.flights.lock().values().cloned().collect::<Vec<_>>();
         let landed = futures_util::future::join_all(flying);
         let _ = tokio::time::timeout(Duration::from_secs(3), landed).await;
         self.outbox.close().await;
@@ -511,7 +512,7 @@ impl TokenRefresher {
         for (url, issuer) in issuers() {
             page.sample(&[("issuer", url)], u32::from(issuer.shut().is_none()));
         }
-        let (held, pending) = (lock(&self.held).fresh(time::latest()), lock(&self.flights).len());
+        let (held, pending) = (self.held.lock().fresh(time::latest()), self.flights.lock().len());
         let help = "Fresh tokens in memory";
         page.single("weir_transfer_tokens_held", Kind::Gauge, help, held);
         let help = "Tokens that are being renewed, or wait for their turn";
@@ -527,7 +528,7 @@ struct Flying<'a> {
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        lock(&self.refresher.flights).remove(&self.hash);
+        self.refresher.flights.lock().remove(&self.hash);
     }
 }
 

@@ -1,10 +1,8 @@
 //! Issuers' tokens on their way to the store: many in one transaction, retried until they are stored.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -44,7 +42,7 @@ impl Outbox {
     }
 
     fn send(&self, item: Item) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         let (items, _) = task.get_or_insert_with(|| {
             // No limit of its own. Its bound: two items for each of FLIGHTS_MAX requests to issuers at one time; none goes out while the
             // store does not answer.
@@ -75,7 +73,7 @@ impl Outbox {
 
     /// Ends when everything is kept, or after some seconds: the store may be gone for long.
     pub(super) async fn close(&self) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         if let Some((items, task)) = task {
             drop(items);
             let abort = task.abort_handle();

@@ -1,13 +1,13 @@
 //! Users with certificates: their names, their delegations, and the credentials that move their files.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, future::ready, path::Path, sync::Arc};
 
 use http::{Method, Request, StatusCode, header};
 use rustls_pki_types::CertificateDer;
 use serde_json::{Value, json};
 use weir_auth::ca::{CertificateAuthority, San};
 use weir_fts::TransferConfig;
-use weir_http::{CertificateError, ChainCheck, Client, Identity, body};
+use weir_http::{CertificateError, ChainCheck, Client, Identity, body, testing::until};
 use weir_transfer::config::{AdminConfig, X509Config};
 
 use crate::{
@@ -421,26 +421,22 @@ async fn tape_is_asked_in_the_name_of_who_delegated() {
         assert_eq!(taken.status, StatusCode::OK, "{}", taken.text);
         format!("/jobs/{}?files=reason", taken.json["job_id"].as_str().unwrap())
     };
-    let until = async |what: &str, done: &dyn Fn() -> bool| {
-        for _ in 0..400 {
-            if done() {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        panic!("waited in vain: {what}");
-    };
     let first = submit("/f").await;
-    until("it is asked for", &|| a.library().polled() > 0).await;
+    until("it is asked for", || ready(a.library().polled()), |seen| *seen > 0).await;
     // Waiting files go on with the proxy that was delegated last.
     delegate().await;
     a.library().delivers(Some(2));
-    until("the copy is watched", &|| b.library().looked() > 0).await;
+    until("the copy is watched", || ready(b.library().looked()), |seen| *seen > 0).await;
     b.library().archives("/f");
     let done = grid.lab.settled(async || ada.get(&first).await.json).await;
     assert_eq!(done["job_state"], "FINISHED", "{done}");
     assert_eq!(b.get("/f").unwrap(), "from tape");
-    until("the pin is given back", &|| a.library().released() == ["/f"]).await;
+    until(
+        "the pin is given back",
+        || ready(a.library().released()),
+        |seen| *seen == ["/f"],
+    )
+    .await;
     for stub in [&a, &b] {
         let seen = stub.all_seen();
         assert!(seen.iter().any(|seen| seen.path.starts_with("/api/v1/")));
@@ -457,7 +453,7 @@ async fn tape_is_asked_in_the_name_of_who_delegated() {
     // A proxy that was taken back is not used any more.
     a.library().delivers(None);
     let (second, polled) = (submit("/g").await, a.library().polled());
-    until("it is asked for", &|| a.library().polled() > polled).await;
+    until("it is asked for", || ready(a.library().polled()), |seen| *seen > polled).await;
     ada.delete(&format!("/delegation/{}", ada.id().await)).await;
     let done = grid.lab.settled(async || ada.get(&second).await.json).await;
     let reason = done["files"][0]["reason"].as_str().unwrap();

@@ -1,9 +1,10 @@
 //! Messages about transfers: to a file, a webhook and a broker.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{collections::BTreeSet, future::ready, path::Path};
 
 use http::Method;
 use serde_json::{Value, json};
+use weir_http::testing::until;
 use weir_transfer::config::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 use weir_units::Bytes;
 
@@ -12,8 +13,6 @@ use crate::{
     receivers::{Broker, Hook},
     stub::{Fault, Stub},
 };
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Messages into a file of this folder.
 pub(crate) fn events(folder: &Path) -> EventsConfig {
@@ -35,22 +34,6 @@ fn told(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// Waits until what was told is enough.
-async fn until(what: impl Fn() -> Vec<Value>, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let mut seen = Vec::new();
-    let waited = tokio::time::timeout(PATIENCE, async {
-        loop {
-            seen = what();
-            if enough(&seen) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    assert!(waited.await.is_ok(), "waited in vain; told so far: {seen:#?}");
-    seen
 }
 
 fn of<'a>(seen: &'a [Value], kind: &str) -> Vec<&'a Value> {
@@ -79,7 +62,12 @@ async fn a_transfer_is_told_from_its_submission_to_its_end() {
     let params = json!({ "verify_checksum": "both", "checksum": "ADLER32", "job_metadata": { "issuer": "rucio" } });
     let job = lab.submit(json!([file]), params).await;
     assert_eq!(lab.wait(&job).await, "FINISHED");
-    let seen = until(|| told(&path), |seen| states(seen).contains(&"FINISHED")).await;
+    let seen = until(
+        "messages",
+        || ready(told(&path)),
+        |seen| states(seen).contains(&"FINISHED"),
+    )
+    .await;
 
     assert_eq!(states(&seen), ["SUBMITTED", "ACTIVE", "FINISHED"]);
     let state = of(&seen, "state")[2];
@@ -172,7 +160,8 @@ async fn every_attempt_that_fails_is_told_with_what_it_moved() {
         .await;
     assert_eq!(lab.wait(&job).await, "FAILED");
     let seen = until(
-        || told(&path),
+        "messages",
+        || ready(told(&path)),
         |seen| states(seen).iter().filter(|state| **state == "FAILED").count() == 2,
     )
     .await;
@@ -219,10 +208,11 @@ async fn a_cancellation_is_reported_whether_the_transfer_ran_or_waited() {
         json!({ "sources": [a.url(name)], "destinations": [b.url(name)] })
     };
     let job = lab.submit(json!([file("/1"), file("/2")]), json!({})).await;
-    until(|| told(&path), |seen| !of(seen, "start").is_empty()).await;
+    until("messages", || ready(told(&path)), |seen| !of(seen, "start").is_empty()).await;
     lab.ask("alice", Method::DELETE, &format!("/jobs/{job}"), None).await;
     let seen = until(
-        || told(&path),
+        "messages",
+        || ready(told(&path)),
         |seen| states(seen).iter().filter(|state| **state == "CANCELED").count() == 2,
     )
     .await;
@@ -257,9 +247,9 @@ async fn a_sink_that_is_down_misses_nothing_and_a_refusal_holds_nothing_up() {
     a.put("/f", b"x");
     lab.transfer(&a.url("/f"), &b.url("/1"), json!({})).await;
     // Two answers ask for patience, the third refuses this message for good.
-    until(|| hook.seen(), |seen| seen.len() == 3).await;
+    until("messages", || ready(hook.seen()), |seen| seen.len() == 3).await;
     let refused = folder.path().join("spool/hook.refused.jsonl");
-    let kept = until(|| told(&refused), |kept| !kept.is_empty()).await;
+    let kept = until("messages", || ready(told(&refused)), |kept| !kept.is_empty()).await;
     assert_eq!((kept.len(), &kept[0]["type"]), (1, &json!("complete")));
     assert_eq!(kept[0]["data"]["dst_url"], b.url("/1"));
     let metrics = lab
@@ -273,7 +263,7 @@ async fn a_sink_that_is_down_misses_nothing_and_a_refusal_holds_nothing_up() {
     lab.down().await;
     lab.up().await;
     lab.transfer(&a.url("/f"), &b.url("/2"), json!({})).await;
-    let seen = until(|| hook.seen(), |seen| seen.len() == 4).await;
+    let seen = until("messages", || ready(hook.seen()), |seen| seen.len() == 4).await;
     let urls: Vec<_> = seen
         .iter()
         .map(|batch| batch[0]["data"]["dst_url"].as_str().unwrap())
@@ -308,10 +298,10 @@ async fn a_broker_that_goes_away_is_told_the_rest_when_it_is_back() {
     let (a, b) = (Stub::start(), Stub::start());
     a.put("/f", b"x");
     lab.transfer(&a.url("/f"), &b.url("/1"), json!({})).await;
-    until(|| broker.seen(), |seen| seen.len() == 5).await;
+    until("messages", || ready(broker.seen()), |seen| seen.len() == 5).await;
     broker.drop_connections();
     lab.transfer(&a.url("/f"), &b.url("/2"), json!({})).await;
-    let seen = until(|| broker.seen(), |seen| seen.len() >= 10).await;
+    let seen = until("messages", || ready(broker.seen()), |seen| seen.len() >= 10).await;
     let completed: BTreeSet<_> = seen
         .iter()
         .filter(|frame| frame["destination"] == "/topic/transfer.fts_monitoring_complete")
@@ -348,7 +338,7 @@ async fn one_message_that_a_broker_refuses_does_not_hold_the_others_up() {
     for name in ["/1", "/poison", "/2"] {
         lab.transfer(&a.url("/f"), &b.url(name), json!({})).await;
     }
-    let seen = until(|| broker.seen(), |seen| seen.len() >= 2).await;
+    let seen = until("messages", || ready(broker.seen()), |seen| seen.len() >= 2).await;
     let completed: BTreeSet<_> = seen
         .iter()
         .map(|frame| frame["body"]["dst_url"].as_str().unwrap())
@@ -381,7 +371,7 @@ async fn messages_of_sources_and_hops_say_what_they_are() {
     let all = |seen: &[Value]| {
         of(seen, "complete").len() == 2 && states_of_second(seen).last().is_some_and(|state| state == "FINISHED")
     };
-    let seen = until(|| told(&path), all).await;
+    let seen = until("messages", || ready(told(&path)), |seen| all(seen)).await;
     let told_of = |seen: &[Value], keys: &[&str]| -> Vec<Value> {
         let complete = of(seen, "complete");
         complete
@@ -407,7 +397,12 @@ async fn messages_of_sources_and_hops_say_what_they_are() {
     ]);
     let job = lab.submit(hops, json!({ "multihop": true })).await;
     assert_eq!(lab.wait(&job).await, "FINISHED");
-    let seen = until(|| told(&path), |seen| of(seen, "complete").len() == 4).await;
+    let seen = until(
+        "messages",
+        || ready(told(&path)),
+        |seen| of(seen, "complete").len() == 4,
+    )
+    .await;
     let end = a.url("/end");
     let keys = [
         "job_multihop",

@@ -10,7 +10,7 @@ use weir_auth::{
     client::TokenSource,
 };
 use weir_fts::{Running, TransferConfig, TransferService};
-use weir_http::{Client, ClientConfig, TrustRoots, body};
+use weir_http::{Client, ClientConfig, TrustRoots, body, testing};
 use weir_issuer::{Issuer, IssuerConfig};
 use weir_transfer::config::{AdminConfig, IssuerConfig as Trusted, TlsFiles, Trust};
 
@@ -156,19 +156,11 @@ impl Lab {
 
     /// Waits until a job that is looked at in this way has come to its end, and gives it.
     pub(crate) async fn settled(&self, look: impl AsyncFn() -> Value) -> Value {
-        let waited = tokio::time::timeout(PATIENCE, async {
-            loop {
-                let job = look().await;
-                if matches!(
-                    job["job_state"].as_str(),
-                    Some("FINISHED" | "FAILED" | "FINISHEDDIRTY" | "CANCELED")
-                ) {
-                    return job;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
-        waited.await.unwrap()
+        let is_over = |job: &Value| {
+            let state = job["job_state"].as_str();
+            matches!(state, Some("FINISHED" | "FAILED" | "FINISHEDDIRTY" | "CANCELED"))
+        };
+        testing::until("the end of the job", || look(), is_over).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -215,18 +207,7 @@ impl Lab {
     /// Waits until a job looks as it should.
     pub(crate) async fn until(&self, id: &str, done: impl Fn(&Value) -> bool) -> Value {
         let path = format!("/jobs/{id}?files=file_state,reason,weir");
-        let mut last = Value::Null;
-        let waited = tokio::time::timeout(PATIENCE, async {
-            loop {
-                last = self.get(&path).await.json;
-                if done(&last) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
-        assert!(waited.await.is_ok(), "waited in vain; the job is now {last}");
-        last
+        testing::until("the job", || async { self.get(&path).await.json }, done).await
     }
 }
 

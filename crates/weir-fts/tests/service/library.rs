@@ -1,10 +1,8 @@
 //! The tape behind a stub: the WLCG Tape REST API, version 1, and whatever else it is told to do.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// A tape system in memory.
@@ -31,54 +29,50 @@ struct Shelves {
 }
 
 impl Library {
-    fn shelves(&self) -> std::sync::MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap()
-    }
-
     /// From now on what is asked for comes at the nth poll; never, if there is no number.
     pub(crate) fn delivers(&self, polls: Option<u32>) {
-        self.shelves().polls = polls;
+        self.shelves.lock().polls = polls;
     }
 
     /// This file will not come, and this is why.
     pub(crate) fn refuses(&self, path: &str, why: &'static str) {
-        self.shelves().refused.insert(path.to_owned(), why);
+        self.shelves.lock().refused.insert(path.to_owned(), why);
     }
 
     /// This copy is on tape now.
     pub(crate) fn archives(&self, path: &str) {
-        self.shelves().on_tape.insert(path.to_owned());
+        self.shelves.lock().on_tape.insert(path.to_owned());
     }
 
     /// Files of each stage request that was made.
     pub(crate) fn asked(&self) -> Vec<Vec<Value>> {
-        self.shelves().asked.clone()
+        self.shelves.lock().asked.clone()
     }
 
     pub(crate) fn polled(&self) -> u32 {
-        self.shelves().polled
+        self.shelves.lock().polled
     }
 
     pub(crate) fn looked(&self) -> u32 {
-        self.shelves().looked
+        self.shelves.lock().looked
     }
 
     pub(crate) fn cancelled(&self) -> Vec<String> {
-        self.shelves().cancelled.clone()
+        self.shelves.lock().cancelled.clone()
     }
 
     pub(crate) fn released(&self) -> Vec<String> {
-        self.shelves().released.clone()
+        self.shelves.lock().released.clone()
     }
 
     /// The storage forgets all requests.
     pub(crate) fn forgets(&self) {
-        self.shelves().requests.clear();
+        self.shelves.lock().requests.clear();
     }
 
     /// From now on the storage forgets each request as soon as it has taken it.
     pub(crate) fn is_forgetful(&self) {
-        self.shelves().forgetful = true;
+        self.shelves.lock().forgetful = true;
     }
 
     /// The answer to a request about tape; none if it is about something else.
@@ -97,7 +91,7 @@ impl Library {
             .split('/')
             .collect::<Vec<_>>();
         let paths = || -> Vec<String> { serde_json::from_value(body["paths"].clone()).unwrap_or_default() };
-        let mut shelves = self.shelves();
+        let mut shelves = self.shelves.lock();
         Some(match (method, &parts[..]) {
             ("POST", ["stage"]) => shelves.stage(&body),
             ("GET", ["stage", id]) => shelves.status(id),

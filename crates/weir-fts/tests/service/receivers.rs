@@ -5,12 +5,13 @@ use std::{
     convert::Infallible,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use weir_http::{RunningServer, ServerLimits, body};
 
@@ -39,9 +40,9 @@ impl Hook {
             let told = inner.clone();
             async move {
                 let bytes = request.into_body().collect().await.unwrap().to_bytes();
-                told.seen.lock().unwrap().push(serde_json::from_slice(&bytes).unwrap());
+                told.seen.lock().push(serde_json::from_slice(&bytes).unwrap());
                 let mut response = Response::new(body::empty());
-                let status = told.answers.lock().unwrap().pop_front().unwrap_or(200);
+                let status = told.answers.lock().pop_front().unwrap_or(200);
                 *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
                 Ok::<_, Infallible>(response)
             }
@@ -59,12 +60,12 @@ impl Hook {
     }
 
     pub(crate) fn answer(&self, statuses: &[u16]) {
-        self.shared.answers.lock().unwrap().extend(statuses);
+        self.shared.answers.lock().extend(statuses);
     }
 
     /// Every batch that came, taken or not.
     pub(crate) fn seen(&self) -> Vec<Value> {
-        self.shared.seen.lock().unwrap().clone()
+        self.shared.seen.lock().clone()
     }
 }
 
@@ -90,7 +91,7 @@ impl Broker {
         let inner = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                inner.connections.lock().unwrap().push(stream.try_clone().unwrap());
+                inner.connections.lock().push(stream.try_clone().unwrap());
                 let frames = inner.clone();
                 std::thread::spawn(move || frames.serve(stream));
             }
@@ -104,20 +105,20 @@ impl Broker {
 
     /// Headers and body of every message.
     pub(crate) fn seen(&self) -> Vec<Value> {
-        self.shared.seen.lock().unwrap().clone()
+        self.shared.seen.lock().clone()
     }
 
     pub(crate) fn logins(&self) -> Vec<(String, String)> {
-        self.shared.logins.lock().unwrap().clone()
+        self.shared.logins.lock().clone()
     }
 
     /// From now on a message that holds this is answered with an error, as one that is too large.
     pub(crate) fn refuse(&self, text: &str) {
-        *self.shared.poison.lock().unwrap() = Some(text.to_owned());
+        *self.shared.poison.lock() = Some(text.to_owned());
     }
 
     pub(crate) fn drop_connections(&self) {
-        for stream in self.shared.connections.lock().unwrap().drain(..) {
+        for stream in self.shared.connections.lock().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -142,7 +143,7 @@ impl Frames {
             let mut text = Vec::new();
             wire.read_until(0, &mut text).ok()?;
             text.pop();
-            let poison = self.poison.lock().unwrap().clone();
+            let poison = self.poison.lock().clone();
             if poison.is_some_and(|poison| String::from_utf8_lossy(&text).contains(&poison)) {
                 stream.write_all(b"ERROR\nmessage:too large\n\n\0\n").ok()?;
                 stream.shutdown(Shutdown::Both).ok()?;
@@ -158,14 +159,14 @@ impl Frames {
             };
             if lines[0] == "CONNECT" {
                 let login = (header(&frame, "login"), header(&frame, "passcode"));
-                self.logins.lock().unwrap().push(login);
+                self.logins.lock().push(login);
                 stream.write_all(b"CONNECTED\nversion:1.2\n\n\0\n").ok()?;
                 continue;
             }
             frame.insert("space".into(), (text.pop() == Some(b' ')).into());
             frame.insert("body".into(), serde_json::from_slice(&text).unwrap());
             let receipt = header(&frame, "receipt");
-            self.seen.lock().unwrap().push(frame.into());
+            self.seen.lock().push(frame.into());
             if !receipt.is_empty() {
                 write!(stream, "RECEIPT\nreceipt-id:{receipt}\n\n\0\n").ok()?;
             }

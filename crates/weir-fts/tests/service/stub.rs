@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use weir_auth::ca::{CertificateAuthority, San};
 use weir_http::{Body, Client, ClientConfig, PeerCertificates, RunningServer, ServerLimits, TrustRoots, body};
@@ -160,7 +161,7 @@ impl Stub {
             async move { Ok::<_, Infallible>(shared.answer(request).await) }
         });
         let server = weir_http::serve(listener, tls, ServerLimits::default(), service).unwrap();
-        *shared.server.lock().unwrap() = Some(server);
+        *shared.server.lock() = Some(server);
         Self {
             shared,
             address,
@@ -187,7 +188,7 @@ impl Stub {
             modified: SystemTime::now() - age,
             ..Entry::now(Bytes::copy_from_slice(bytes))
         };
-        self.shared.files.lock().unwrap().insert(path.to_owned(), entry);
+        self.shared.files.lock().insert(path.to_owned(), entry);
     }
 
     pub(crate) fn make_directory(&self, path: &str) {
@@ -195,7 +196,7 @@ impl Stub {
             directory: true,
             ..Entry::now(Bytes::from_static(b"."))
         };
-        self.shared.files.lock().unwrap().insert(path.to_owned(), entry);
+        self.shared.files.lock().insert(path.to_owned(), entry);
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
@@ -207,16 +208,11 @@ impl Stub {
         self.shared
             .faults
             .lock()
-            .unwrap()
             .insert((method.to_owned(), path.to_owned()), fault);
     }
 
     pub(crate) fn heal(&self, method: &str, path: &str) {
-        self.shared
-            .faults
-            .lock()
-            .unwrap()
-            .remove(&(method.to_owned(), path.to_owned()));
+        self.shared.faults.lock().remove(&(method.to_owned(), path.to_owned()));
     }
 
     /// Lets held copies go on: all that were seen.
@@ -225,11 +221,11 @@ impl Stub {
     }
 
     pub(crate) fn all_seen(&self) -> Vec<Seen> {
-        self.shared.seen.lock().unwrap().clone()
+        self.shared.seen.lock().clone()
     }
 
     pub(crate) fn seen(&self, method: &str, path: &str) -> Vec<Seen> {
-        let seen = self.shared.seen.lock().unwrap();
+        let seen = self.shared.seen.lock();
         seen.iter()
             .filter(|seen| seen.method == method && seen.path == path)
             .cloned()
@@ -245,7 +241,7 @@ impl Shared {
         let headers = request.headers().clone();
         // Before anybody sees it, so that no release is missed.
         let released = self.released.subscribe();
-        self.seen.lock().unwrap().push(Seen {
+        self.seen.lock().push(Seen {
             method: method.clone(),
             path: path.clone(),
             query: request.uri().query().map(str::to_owned),
@@ -325,20 +321,14 @@ impl Shared {
             "DELETE" => {
                 // A directory goes with all that is in it (RFC 4918 section 9.6.1).
                 let below = format!("{path}/");
-                let mut files = self.files.lock().unwrap();
+                let mut files = self.files.lock();
                 let before = files.len();
                 files.retain(|name, _| *name != path && !name.starts_with(&below));
                 error(if files.len() < before { 204 } else { 404 }, "")
             }
             "PROPFIND" => self.propfind(&path, headers.get("depth").is_some_and(|depth| depth == "1")),
             "COPY" => {
-                if self
-                    .files
-                    .lock()
-                    .unwrap()
-                    .get(&path)
-                    .is_some_and(|entry| entry.directory)
-                {
+                if self.files.lock().get(&path).is_some_and(|entry| entry.directory) {
                     return error(409, &format!("{path} is a directory"));
                 }
                 if let Some(Fault::WritesThenSilent(bytes)) = fault {
@@ -352,7 +342,7 @@ impl Shared {
     }
 
     fn fault(&self, method: &str, path: &str) -> Option<Fault> {
-        let mut faults = self.faults.lock().unwrap();
+        let mut faults = self.faults.lock();
         let fault = faults.get_mut(&(method.to_owned(), path.to_owned()))?;
         if let Fault::StatusTimes(_, _, left) | Fault::SaysTimes(_, left) = fault {
             if *left == 0 {
@@ -364,15 +354,15 @@ impl Shared {
     }
 
     fn file(&self, path: &str) -> Option<Bytes> {
-        Some(self.files.lock().unwrap().get(path)?.bytes.clone())
+        Some(self.files.lock().get(path)?.bytes.clone())
     }
 
     fn write(&self, path: &str, bytes: Bytes) {
-        self.files.lock().unwrap().insert(path.to_owned(), Entry::now(bytes));
+        self.files.lock().insert(path.to_owned(), Entry::now(bytes));
     }
 
     fn propfind(&self, path: &str, deep: bool) -> Response<Body> {
-        let files = self.files.lock().unwrap();
+        let files = self.files.lock();
         if !files.contains_key(path) {
             return error(404, "");
         }
@@ -397,7 +387,7 @@ impl Shared {
         if matches!(fault, Some(Fault::RefusesDigest)) && wants {
             return error(400, "");
         }
-        let Some(entry) = self.files.lock().unwrap().get(path).cloned() else {
+        let Some(entry) = self.files.lock().get(path).cloned() else {
             return error(404, "");
         };
         let bytes = entry.bytes;

@@ -9,10 +9,11 @@ use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, RawFd},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -25,7 +26,7 @@ pub(super) struct Watch(Arc<Mutex<Option<RawFd>>>);
 impl Watch {
     /// Calls `look` with the connection's socket; `None` once it is closed.
     pub(super) fn with<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
-        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = self.0.lock();
         // SAFETY: the number is there only while `Watched` owns the stream. `Watched` takes it away under this lock
         // before it closes the descriptor, and nothing takes the stream out of it.
         let lent = (*socket).map(|number| unsafe { BorrowedFd::borrow_raw(number) });
@@ -59,7 +60,7 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         // The stream is dropped after this, and with it the descriptor is closed.
-        *self.watch.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.watch.0.lock() = None;
     }
 }
 

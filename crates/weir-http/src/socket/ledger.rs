@@ -2,9 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::{SocketWatch, TcpFigures};
 
@@ -77,7 +79,7 @@ pub(crate) struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut books = self.ledger.books();
+        let mut books = self.ledger.0.lock();
         let watch = books.open.remove(&self.number);
         // Under the lock: between here and there it would be counted nowhere, and a sum would fall.
         if let Some(figures) = watch.and_then(|watch| watch.figures()) {
@@ -89,7 +91,7 @@ impl Drop for Entry {
 impl TcpLedger {
     /// Counts a connection until the returned guard is dropped, which must be before the connection is closed.
     pub(crate) fn enter(&self, watch: SocketWatch) -> Entry {
-        let mut books = self.books();
+        let mut books = self.0.lock();
         books.next += 1;
         let number = books.next;
         books.open.insert(number, watch);
@@ -101,16 +103,12 @@ impl TcpLedger {
 
     /// The current totals, by congestion control: two system calls for each open connection, 10 ms for 4,096.
     pub fn totals(&self) -> BTreeMap<String, TcpTotals> {
-        let books = self.books();
+        let books = self.0.lock();
         let mut totals = books.ended.clone();
         for figures in books.open.values().filter_map(SocketWatch::figures) {
             totals.entry(figures.congestion.clone()).or_default().add_open(&figures);
         }
         totals
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

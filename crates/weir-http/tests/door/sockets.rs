@@ -1,6 +1,7 @@
-use std::{io, num::NonZeroU64, sync::Arc, sync::Mutex};
+use std::{io, num::NonZeroU64, sync::Arc};
 
 use http::Request;
+use parking_lot::Mutex;
 use weir_http::{
     Client, ClientConfig, ConnectedTo, ConnectionInfo, ServerLimits, SocketSettings, TrustRoots, bind_with, body, serve,
 };
@@ -32,7 +33,7 @@ async fn a_setting_holds_for_both_ends_of_a_connection() {
         move |request: Request<hyper::body::Incoming>| {
             let info = request.extensions().get::<ConnectionInfo>().unwrap().clone();
             let figures = info.socket.figures();
-            *seen.lock().unwrap() = Some((info, figures.unwrap()));
+            *seen.lock() = Some((info, figures.unwrap()));
             echo(request)
         }
     });
@@ -45,7 +46,7 @@ async fn a_setting_holds_for_both_ends_of_a_connection() {
     let request = Request::get(format!("http://{}/", server.address())).body(body::empty());
     let response = client.send(request.unwrap()).await.unwrap();
     let to = response.extensions().get::<ConnectedTo>().unwrap().clone();
-    let (info, theirs) = seen.lock().unwrap().clone().unwrap();
+    let (info, theirs) = seen.lock().clone().unwrap();
     assert_eq!((to.peer, to.local), (info.local, info.peer));
     let ours = to.socket.figures().unwrap();
     for figures in [&ours, &theirs] {

@@ -5,12 +5,13 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use weir_http::{Network, SocketWatch};
 use weir_units::Timestamp;
@@ -121,7 +122,7 @@ pub struct Marked {
 
 impl Drop for Marked {
     fn drop(&mut self) {
-        self.inner.flows().open.remove(&self.number);
+        self.inner.flows.lock().open.remove(&self.number);
         self.inner.tell(&self.mark, Event::End);
     }
 }
@@ -197,7 +198,7 @@ impl Beacon {
             socket,
         });
         let number = {
-            let mut flows = inner.flows();
+            let mut flows = inner.flows.lock();
             flows.next += 1;
             let number = flows.next;
             flows.open.insert(number, mark.clone());
@@ -229,10 +230,6 @@ impl Counts {
 }
 
 impl Inner {
-    fn flows(&self) -> MutexGuard<'_, Flows> {
-        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tell(&self, mark: &Mark, event: Event) {
         let snapshot = mark.snapshot();
         let now = Timestamp::from(SystemTime::now());
@@ -260,7 +257,7 @@ async fn repeat(inner: Weak<Inner>, interval: Duration) {
     loop {
         ticks.tick().await;
         let Some(inner) = inner.upgrade() else { return };
-        let open: Vec<Arc<Mark>> = inner.flows().open.values().cloned().collect();
+        let open: Vec<Arc<Mark>> = inner.flows.lock().open.values().cloned().collect();
         for mark in open {
             inner.tell(&mark, Event::Ongoing);
         }

@@ -7,11 +7,13 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+use parking_lot::Mutex;
 
 pub use files::Seen;
 
@@ -83,7 +85,7 @@ struct Counts {
 impl Reloads {
     /// Something was read again, or could not be: counts it, and says so in the log.
     pub fn told(&self, part: Part, outcome: Result<(), &str>) {
-        *lock(&self.0.outcomes).entry((part, outcome.is_ok())).or_default() += 1;
+        *self.0.outcomes.lock().entry((part, outcome.is_ok())).or_default() += 1;
         let what = part.as_str();
         match (part, outcome) {
             (Part::Configuration, Ok(())) => tracing::info!("configuration and files read again"),
@@ -125,14 +127,14 @@ impl Reloads {
 
     /// The files of these parts have been read. Look first, then read: a change between the two is seen later.
     pub fn have_read(&self, files: Files) {
-        lock(&self.0.seen).extend(files);
+        self.0.seen.lock().extend(files);
     }
 
     /// For the page of a service: `weir_SERVICE_reloads_total` and the end of the certificate.
     pub fn show(&self, page: &mut Page, service: &str) {
         let help = "reloads while serving, by kind and result; after a failed one the former content stays in force";
         page.family(&format!("weir_{service}_reloads_total"), Counter, help);
-        for ((part, good), count) in lock(&self.0.outcomes).iter() {
+        for ((part, good), count) in self.0.outcomes.lock().iter() {
             let outcome = if *good { "completed" } else { "failed" };
             page.sample(&[("what", part.as_str()), ("outcome", outcome)], *count);
         }
@@ -162,7 +164,7 @@ fn take_changed(service: &impl Renew) {
     let _turn = reloads.0.turn.blocking_lock();
     let now = look_at(service.files());
     // Also after a failure: an unchanged file need not be tried, and reported, each minute.
-    let before = std::mem::replace(&mut *lock(&reloads.0.seen), now.clone());
+    let before = std::mem::replace(&mut *reloads.0.seen.lock(), now.clone());
     for (part, _) in now.iter().filter(|(part, seen)| before.get(part) != Some(seen)) {
         let taken = service.take(*part);
         reloads.told(*part, taken.as_ref().copied().map_err(String::as_str));
@@ -176,10 +178,6 @@ pub async fn keep_up(service: Weak<impl Renew>) {
         let Some(service) = service.upgrade() else { return };
         look(service).await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -207,7 +205,7 @@ mod tests {
         }
 
         fn take(&self, part: Part) -> Result<(), String> {
-            lock(&self.taken).push(part);
+            self.taken.lock().push(part);
             let text = fs::read_to_string(self.files()[usize::from(part == Part::Trust)].1[0].as_path());
             match text.map_err(|error| error.to_string())?.as_str() {
                 "good" => Ok(()),
@@ -234,7 +232,7 @@ mod tests {
             fs::write(folder.path().join(name), "good").unwrap();
         }
         let service = service(folder.path());
-        let taken = || std::mem::take(&mut *lock(&service.taken));
+        let taken = || std::mem::take(&mut *service.taken.lock());
         take_changed(&service);
         assert_eq!(taken(), []);
         fs::write(folder.path().join("cert"), "half").unwrap();

@@ -18,11 +18,12 @@ mod rate;
 pub(crate) use ledger::{Party, Work};
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::oneshot,
@@ -97,7 +98,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let turns = {
-            let mut state = self.inner.state();
+            let mut state = self.inner.state.lock();
             state.ledger.give(self.work, &self.party);
             state.ends[self.work as usize].count(Instant::now());
             self.inner.turns(&mut state, self.work)
@@ -133,7 +134,7 @@ pub(crate) struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.inner.state().lines[self.work as usize].leave(self.ticket);
+        self.inner.state.lock().lines[self.work as usize].leave(self.ticket);
         // The leaving entry may have been the only one.
         if self.inner.memory.is_wanted_by_any() {
             self.inner.memory_came();
@@ -183,7 +184,7 @@ impl Admission {
     pub(crate) fn adjust(&self, limits: &Limits, shares: &[Share]) {
         self.0.bandwidth.adjust(limits, shares);
         let turns: Vec<_> = {
-            let mut state = self.0.state();
+            let mut state = self.0.state.lock();
             state.limits = limits.clone();
             state.ledger.adjust(limits, shares);
             state.ramp.set_least(limits.copies_at_first());
@@ -205,11 +206,11 @@ impl Admission {
         match self.line_up(work, party)? {
             Turn::Now(place) => Ok(place),
             Turn::Later(mut waiting) => {
-                let patience = self.0.state().limits.patience;
+                let patience = self.0.state.lock().limits.patience;
                 if let Ok(Ok(place)) = timeout(patience, &mut waiting.turn).await {
                     return Ok(place);
                 }
-                let state = self.0.state();
+                let state = self.0.state.lock();
                 Err(refusal(&waiting.full, &state))
             }
         }
@@ -220,7 +221,7 @@ impl Admission {
     /// # Errors
     /// The queue is full: the endpoint's, or the party's.
     pub(crate) fn line_up(&self, work: Work, party: Party) -> Result<Turn, Refusal> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         let taken = self.0.take(&mut state, work, &party);
         self.0.watch_processors(&mut state);
         let full = match taken {
@@ -276,15 +277,11 @@ impl Admission {
     /// How many wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self, work: Work) -> usize {
-        self.0.state().lines[work as usize].len()
+        self.0.state.lock().lines[work as usize].len()
     }
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Removes the entries whose turn has come, with their slots.
     fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Turns {
         let turns = self.begin(state, work);
@@ -380,7 +377,7 @@ impl Inner {
 
     /// Adjusts the number of copies by the load of the processors; returns whether to look again.
     fn looked(self: &Arc<Self>, busy: bool) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let under_way = state.ledger.taken(Work::Copy);
         state.watched = state.ramp.is_near(under_way) || state.lines[Work::Copy as usize].len() > 0;
         if state.watched {
@@ -398,7 +395,7 @@ impl Inner {
     /// Memory came free: both lines are asked, in turns which is first.
     fn memory_came(self: &Arc<Self>) {
         let turns = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             self.memory.forget_wanted();
             state.copies_first = !state.copies_first;
             let (first, second) = if state.copies_first {

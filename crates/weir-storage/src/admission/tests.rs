@@ -59,7 +59,7 @@ async fn one_vo_does_not_starve_another() {
         let (turn, order) = (admission.line_up(Work::Copy, party(vo)).unwrap(), order.clone());
         tasks.push(tokio::spawn(async move {
             let place = turn.come().await;
-            order.lock().unwrap().push(vo);
+            order.lock().push(vo);
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(place);
         }));
@@ -70,7 +70,7 @@ async fn one_vo_does_not_starve_another() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(*order.lock().unwrap(), ["many", "few", "many"]);
+    assert_eq!(*order.lock(), ["many", "few", "many"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +182,7 @@ async fn memory_goes_to_whoever_waits_for_whatever_work() {
         let (turn, order) = (admission.line_up(work, client(number)).unwrap(), order.clone());
         tasks.push(tokio::spawn(async move {
             let place = turn.come().await;
-            order.lock().unwrap().push(work);
+            order.lock().push(work);
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(place);
         }));
@@ -200,7 +200,7 @@ async fn memory_goes_to_whoever_waits_for_whatever_work() {
     for task in tasks {
         task.await.unwrap();
     }
-    let order = order.lock().unwrap();
+    let order = order.lock();
     let copies = |range: std::ops::Range<usize>| order[range].iter().filter(|work| **work == Work::Copy).count();
     assert!((1..=3).contains(&copies(0..4)), "{order:?}");
     assert_eq!((order.len(), copies(0..6)), (6, 3));
@@ -298,7 +298,7 @@ async fn copies_beyond_the_first_begin_as_the_processors_have_time() {
     assert_eq!(waits(), first - 1, "as many again");
     drop((running, waiting));
     assert!(!admission.0.looked(false), "there is nothing more to look for");
-    assert!(!admission.0.state().watched);
+    assert!(!admission.0.state.lock().watched);
 }
 
 /// A burst on an idle machine would be refused, though there are places for all of it.
@@ -336,15 +336,15 @@ async fn the_processors_are_watched_however_copies_begin() {
     };
     let admission = admission(&one, &[]);
     let _held = waiting_and_running(&admission, 3 * first);
-    assert!(!admission.0.state().watched, "one is none too many");
+    assert!(!admission.0.state.lock().watched, "one is none too many");
     admission.adjust(&limits, &[]);
     assert_eq!(admission.waiting(Work::Copy), 2 * first);
-    assert!(admission.0.state().watched);
+    assert!(admission.0.state.lock().watched);
     let few = Limits {
         copies_per_core: 1,
         ..limits
     };
     admission.adjust(&few, &[]);
     assert!(admission.0.looked(true));
-    assert!(admission.0.state().ramp.limit() <= first);
+    assert!(admission.0.state.lock().ramp.limit() <= first);
 }

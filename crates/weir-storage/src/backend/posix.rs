@@ -25,12 +25,13 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags},
@@ -396,7 +397,7 @@ impl Shared {
 
     /// Removes a private name, and names whose removal failed before.
     fn discard(&self, name: String) {
-        self.resisting().push(name);
+        self.resisting.lock().push(name);
         self.discard_resisting();
     }
 
@@ -407,7 +408,7 @@ impl Shared {
     }
 
     fn discard_resisting(&self) {
-        let mut names = std::mem::take(&mut *self.resisting());
+        let mut names = std::mem::take(&mut *self.resisting.lock());
         names.retain(|name| match fs::unlinkat(&self.private, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => false,
             Err(errno) => {
@@ -415,11 +416,7 @@ impl Shared {
                 true
             }
         });
-        self.resisting().append(&mut names);
-    }
-
-    fn resisting(&self) -> MutexGuard<'_, Vec<String>> {
-        self.resisting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.resisting.lock().append(&mut names);
     }
 
     fn keeps_attributes(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Instant, SystemTime},
@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
     time::{Interval, MissedTickBehavior, interval},
@@ -82,7 +83,7 @@ impl Progress {
             marker: self.marker.clone(),
         };
         let stripes: Vec<Arc<Stripe>> = (0..count).map(stripe).map(Arc::new).collect();
-        let mut shown = self.stripes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.stripes.lock();
         shown.clone_from(&stripes);
         stripes
     }
@@ -115,7 +116,7 @@ impl Progress {
         let timestamp = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
-        let stripes = self.stripes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stripes = self.stripes.lock().clone();
         let first_byte = self.first_byte.get().map(|at| at.duration_since(self.ordered));
         let marker = |stripe, bytes: &AtomicU64, line: &Line| Marker {
             timestamp,
@@ -255,7 +256,7 @@ impl Driver {
         if let Some(at) = progress.first_byte.get() {
             self.exchange.first_byte(*at);
         }
-        let stripes = progress.stripes.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let stripes = progress.stripes.lock().len();
         let last = 1;
         let markers = progress.markers.load(Ordering::Relaxed) + last;
         self.exchange.copied(stripes.max(1) as u32, markers);

@@ -1,12 +1,13 @@
 //! The source writes to the destination.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use weir_auth::StoragePath;
 use weir_http::{Body, CarriedBy, body};
 use weir_units::{Algorithm, Checksum, Checksums};
@@ -288,21 +289,17 @@ struct Sent {
 impl Sent {
     /// Resets the progress after a redirect.
     fn begin(&self) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.outcome.lock() = None;
     }
 
     fn end(&self, outcome: Result<Checksums, CopyFailure>) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        *self.outcome.lock() = Some(outcome);
         self.ended.notify_one();
     }
 
     /// None if not all was sent.
     fn outcome(&self) -> Result<Option<Checksums>, CopyFailure> {
-        self.outcome
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .transpose()
+        self.outcome.lock().take().transpose()
     }
 
     /// Ends that much later than the last byte, of the last place if there are several. A copy that only waits for its
@@ -319,7 +316,7 @@ impl Sent {
     }
 
     fn has_ended(&self) -> bool {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.outcome.lock().is_some()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     ops::Range,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use weir_http::{Direct, WINDOW, body::Cause, multipart::Multipart};
 use weir_units::{Algorithm, Checksums, Hasher};
@@ -65,7 +66,7 @@ impl BlockPool {
         else {
             return vec![0; bytes];
         };
-        let block = self.free()[size].pop();
+        let block = self.free.lock()[size].pop();
         if block.is_some() {
             self.kept.fetch_sub(SIZES[size], Ordering::Relaxed);
         }
@@ -76,7 +77,7 @@ impl BlockPool {
         let Some(size) = SIZES.iter().position(|size| block.len() == *size) else {
             return;
         };
-        let mut free = self.free();
+        let mut free = self.free.lock();
         if self.kept.load(Ordering::Relaxed) + block.len() <= KEPT.min(self.memory.free()) {
             self.kept.fetch_add(block.len(), Ordering::Relaxed);
             free[size].push(block);
@@ -92,7 +93,7 @@ impl BlockPool {
             return;
         }
         let mut gone = Vec::new();
-        let mut free = self.free();
+        let mut free = self.free.lock();
         for (size, blocks) in SIZES.iter().zip(free.iter_mut()) {
             while self.kept.load(Ordering::Relaxed) > bytes
                 && let Some(block) = blocks.pop()
@@ -104,10 +105,6 @@ impl BlockPool {
         drop(free);
         // Outside of the lock: to unmap takes a while.
         drop(gone);
-    }
-
-    fn free(&self) -> MutexGuard<'_, [Vec<Vec<u8>>; SIZES.len()]> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -438,7 +435,7 @@ mod tests {
         let memory = Budget::new(8 * BLOCK);
         let pool = BlockPool::new(&memory);
         let kept = || {
-            let kept: usize = pool.free().iter().flatten().map(Vec::len).sum();
+            let kept: usize = pool.free.lock().iter().flatten().map(Vec::len).sum();
             assert_eq!(kept, pool.kept.load(Ordering::Relaxed));
             kept
         };

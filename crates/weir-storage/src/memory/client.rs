@@ -3,10 +3,12 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 use super::FLOOR;
 
@@ -77,12 +79,8 @@ struct Accounts {
 }
 
 impl ClientAccounts {
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn of(&self, name: &str) -> Arc<Client> {
-        let mut accounts = self.accounts();
+        let mut accounts = self.accounts.lock();
         if let Some(client) = accounts.by_name.get(name).and_then(Weak::upgrade) {
             return client;
         }
@@ -108,7 +106,7 @@ impl ClientAccounts {
     /// Clears the mark: all waiting requests are about to be checked.
     pub(super) fn forget_wanted(&self) {
         if self.wanted.swap(false, Ordering::SeqCst) {
-            for client in self.accounts().by_name.values().filter_map(Weak::upgrade) {
+            for client in self.accounts.lock().by_name.values().filter_map(Weak::upgrade) {
                 client.wanted.store(false, Ordering::SeqCst);
             }
         }
@@ -183,6 +181,6 @@ mod tests {
         for name in 0..10 * KEPT {
             budget.client(&name.to_string());
         }
-        assert!(budget.0.clients.accounts().by_name.len() <= KEPT);
+        assert!(budget.0.clients.accounts.lock().by_name.len() <= KEPT);
     }
 }

@@ -138,7 +138,7 @@ async fn overwrite_is_heeded() {
 async fn redirects_are_followed_with_care() {
     let lab = Lab::new();
     let (a, b) = pair(&lab).await;
-    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let (_pool, pool) = lab.peer({
         let seen = seen.clone();
         move |request| {
@@ -149,7 +149,6 @@ async fn redirects_are_followed_with_care() {
                     .any(|name| request.headers().contains_key(*name))
                     || request.headers().get("clientinfo").is_none_or(|info| info != "job=1");
                 seen.lock()
-                    .unwrap()
                     .push((request.method().to_string(), request.uri().to_string(), token));
                 let body = request.into_body().collect().await.unwrap().to_bytes();
                 Response::builder()
@@ -191,7 +190,7 @@ async fn redirects_are_followed_with_care() {
         .failed(&["protocol (source", "from https to http"]);
     a.put("/f", noise(600_000)).await.expect(201);
     a.push("/f", &format!("{door}/pool"), &more).await.copied();
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     assert_eq!(seen.len(), 3);
     assert!(seen.iter().all(|(_, _, token)| !token), "{seen:?}");
     assert_eq!((seen[0].1.as_str(), seen[2].0.as_str()), ("/data?ticket=1", "PUT"));

@@ -1,13 +1,14 @@
 //! Credentials that end or are called back: a request under way goes on to its end, the next is refused.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::json;
 use weir_auth::x509::RevocationCheck;
 use weir_http::{Body, RunningServer, body};
@@ -42,7 +43,7 @@ fn source(lab: &Lab, end: Option<SystemTime>, content: Body) -> (RunningServer, 
         let content = content.clone();
         async move {
             let body = match request.method().as_str() {
-                "GET" => content.lock().unwrap().take().unwrap_or_else(|| body::full("x")),
+                "GET" => content.lock().take().unwrap_or_else(|| body::full("x")),
                 _ => body::empty(),
             };
             let mut response = Response::new(body);

@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU8, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use aws_lc_rs::{
@@ -23,7 +23,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
-use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body, serve, server_config};
+use weir_http::{
+    Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body, serve, server_config, testing,
+};
 use weir_storage::{
     AreaConfig, Directories, Durability, IssuerConfig, OpenArea, Running, Storage, StorageConfig, TlsFiles, Trust,
 };
@@ -505,12 +507,7 @@ fn walk(folder: &std::path::Path, prefix: &str, names: &mut Vec<String>) {
 
 /// Polls a condition until it holds.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let patience = tokio::time::timeout(Duration::from_secs(30), async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    assert!(patience.await.is_ok(), "{what} did not come");
+    testing::until(what, || std::future::ready(condition()), |is_so| *is_so).await;
 }
 
 /// Bytes that look random and are the same each time.

@@ -74,13 +74,13 @@ async fn transfers_in_hand_end_as_they_began() {
     let first = read.frame().await.unwrap().unwrap().into_data().unwrap();
     let (upload, finish_upload) = in_halves(&content);
     let (source, finish_source) = in_halves(&content);
-    let source = std::sync::Arc::new(std::sync::Mutex::new(Some(source)));
+    let source = std::sync::Arc::new(parking_lot::Mutex::new(Some(source)));
     let length = content.len();
     let (_server, from) = lab.peer(move |request| {
         let source = source.clone();
         async move {
             let body = if request.method() == "GET" {
-                source.lock().unwrap().take()
+                source.lock().take()
             } else {
                 None
             };

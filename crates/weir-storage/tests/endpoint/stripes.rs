@@ -1,15 +1,12 @@
 //! Pulls by several streams, and streams that are taken up where they broke.
 
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use weir_http::range::{self, Requested};
 use weir_http::{Body, RunningServer, body};
 use weir_storage::marker::{Marker, MarkerParser, Said};
@@ -171,7 +168,7 @@ impl Source {
             .headers()
             .get(header::RANGE)
             .map(|range| range.to_str().unwrap());
-        let mut ranges = self.ranges.lock().unwrap();
+        let mut ranges = self.ranges.lock();
         let (fate, part) = match asked.map(|text| range::parse(text, size)) {
             Some(Requested::Part(part)) => {
                 ranges.push(part.first..part.last + 1);
@@ -286,7 +283,7 @@ impl Source {
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {
-        self.ranges.lock().unwrap().clone()
+        self.ranges.lock().clone()
     }
 }
 
@@ -362,7 +359,7 @@ async fn one_stream_goes_on_too() {
             .get(header::RANGE)
             .map(|range| range.to_str().unwrap().to_owned());
         let number = {
-            let mut seen = seen.lock().unwrap();
+            let mut seen = seen.lock();
             seen.push(range.clone().unwrap_or_default());
             seen.len()
         };
@@ -401,14 +398,11 @@ async fn one_stream_goes_on_too() {
     });
     b.pull("/f", &format!("{peer}/f"), &[ONE]).await.copied();
     assert!(b.get("/f").await.body == source.content);
-    assert_eq!(
-        *asked.lock().unwrap(),
-        ["", "bytes=1000000-2999999", "bytes=2000000-2999999"]
-    );
-    asked.lock().unwrap().clear();
+    assert_eq!(*asked.lock(), ["", "bytes=1000000-2999999", "bytes=2000000-2999999"]);
+    asked.lock().clear();
     let answer = b.pull("/g", &format!("{peer}/never"), &[ONE]).await;
     assert!(answer.last_word().starts_with("failure: "), "{}", answer.text());
-    assert!(asked.lock().unwrap().len() <= 4, "{:?}", asked.lock().unwrap());
+    assert!(asked.lock().len() <= 4, "{:?}", asked.lock());
     b.until_clean().await;
     assert_eq!(b.names(), ["f"]);
 }

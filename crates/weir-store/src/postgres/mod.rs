@@ -5,6 +5,7 @@
 
 mod address;
 mod ahead;
+mod config;
 mod connect;
 mod election;
 mod leases;
@@ -20,6 +21,7 @@ mod watch;
 
 pub use address::Address;
 pub use ahead::Owned;
+pub use config::{NoRole, PostgresConfig, SessionAttrs};
 pub use connect::Connector;
 pub use election::{Election, Leadership, Process, TERM};
 pub use leases::Leases;

@@ -1,16 +1,9 @@
 //! Sessions with the database.
 
-use std::{
-    collections::HashMap,
-    future::poll_fn,
-    mem,
-    pin::pin,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    task::Poll,
-    time::Duration,
-};
+use std::{collections::HashMap, future::poll_fn, mem, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future::try_join;
+use parking_lot::{Condvar, Mutex};
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 use weir_http::TrustRoots;
 
@@ -295,7 +288,7 @@ impl Pool {
 
     /// A free session; `None`: the right to open one.
     fn take(&self) -> Option<Session> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         loop {
             if let Some(session) = free.0.pop() {
                 return Some(session);
@@ -304,7 +297,7 @@ impl Pool {
                 free.1 -= 1;
                 return None;
             }
-            free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
+            self.returned.wait(&mut free);
         }
     }
 }
@@ -317,7 +310,7 @@ struct BorrowedSession<'a> {
 
 impl Drop for BorrowedSession<'_> {
     fn drop(&mut self) {
-        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.pool.free.lock();
         match self.session.take() {
             Some(session) => free.0.push(session),
             None => free.1 += 1,

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::{
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     thread::sleep,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use uuid::Uuid;
 use weir_http::TrustRoots;
@@ -65,7 +66,7 @@ impl Toy {
 
     fn seize(&self) -> u64 {
         let leadership = self.pool.with(|session| self.election.seize(session)).unwrap();
-        *self.leadership.lock().unwrap() = Some(leadership);
+        *self.leadership.lock() = Some(leadership);
         leadership.epoch
     }
 
@@ -74,7 +75,7 @@ impl Toy {
     }
 
     fn add(&self, numbers: &[Add]) -> Result<(), StoreError> {
-        let mut leadership = self.leadership.lock().unwrap();
+        let mut leadership = self.leadership.lock();
         let leadership = leadership.as_mut().ok_or(StoreError::LeadershipLost)?;
         let numbers = numbers.iter().map(|add| add.0 as i64).collect::<Vec<_>>();
         let write = |session: &mut Session| {
@@ -111,7 +112,7 @@ fn a_deposed_leader_is_fenced_by_its_epoch() {
     let second = new.seize();
     assert!(second > first);
     assert!(deposed(&old.add(&[Add(2)])));
-    let kept = *old.leadership.lock().unwrap();
+    let kept = *old.leadership.lock();
     assert!(deposed(
         &old.pool.with(|session| old.election.renew(kept.unwrap(), session))
     ));
@@ -129,12 +130,12 @@ fn a_batch_whose_commit_was_not_answered_is_written_once() {
     }
     let toy = Toy::on(&Server::shared().database());
     toy.seize();
-    let before = *toy.leadership.lock().unwrap();
+    let before = *toy.leadership.lock();
     toy.add(&[Add(1)]).unwrap();
     // The commit came through, and nothing was heard of it.
-    *toy.leadership.lock().unwrap() = before;
+    *toy.leadership.lock() = before;
     toy.add(&[Add(1)]).unwrap();
-    *toy.leadership.lock().unwrap() = before;
+    *toy.leadership.lock() = before;
     toy.add(&[Add(2)]).unwrap();
     assert_eq!(toy.numbers(), [1, 2]);
 }

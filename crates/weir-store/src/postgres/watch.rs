@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 /// The last observed value, and the time since which it has not changed.
@@ -16,7 +16,7 @@ impl Watch {
     /// The time for which the value has not changed. A pause between two observations does no harm: a living node never
     /// returns to an earlier value.
     pub(super) fn stood_for(&self, now: &str) -> Duration {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock();
         match seen.as_ref() {
             Some((text, since)) if text == now => since.elapsed(),
             _ => {
@@ -34,7 +34,7 @@ pub(super) struct NodeWatch(Mutex<HashMap<Uuid, Watch>>);
 impl NodeWatch {
     /// Looks at all nodes that there are, and how long each has stood still.
     pub(super) fn stood_for(&self, now: &[(Uuid, &str)]) -> Vec<Duration> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock();
         seen.retain(|node, _| now.iter().any(|(known, _)| known == node));
         now.iter()
             .map(|(node, at)| seen.entry(*node).or_default().stood_for(at))

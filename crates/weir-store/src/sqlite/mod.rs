@@ -7,10 +7,10 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::{Path, PathBuf},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::StoreError;
@@ -187,7 +187,7 @@ impl Database {
     /// # Errors
     /// Errors of the work.
     pub fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        work(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.writer.lock())
     }
 }
 
@@ -227,7 +227,7 @@ pub struct Readers {
 
 impl Readers {
     fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock()
     }
 
     /// Reads with one of the connections, as soon as one is free.
@@ -239,7 +239,7 @@ impl Readers {
         let connection = loop {
             match free.pop() {
                 Some(connection) => break connection,
-                None => free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner),
+                None => self.returned.wait(&mut free),
             }
         };
         drop(free);

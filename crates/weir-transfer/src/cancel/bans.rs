@@ -1,10 +1,8 @@
 //! Bans: immediate cancellation, and cancellation of files that wait too long.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -47,14 +45,14 @@ pub struct Sweeps(Mutex<HashMap<(String, Millis), Millis>>);
 
 impl Sweeps {
     fn is_due(&self, name: &str, until: Millis, now: Millis) -> bool {
-        let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sweeps = self.0.lock();
         sweeps.retain(|(of, end), _| of != name || *end == until);
         let last = sweeps.get(&(name.to_owned(), until));
         last.is_none_or(|last| now.saturating_sub(*last) >= SWEEP_EVERY)
     }
 
     fn done(&self, name: String, until: Millis, now: Millis) {
-        let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sweeps = self.0.lock();
         sweeps.insert((name, until), now);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::{LiveJob, Restored, Store, StoreError, Unreadable};
@@ -23,19 +23,15 @@ pub(super) struct Restoration {
     unreadable: Mutex<Vec<String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Restoration {
     /// The problem that keeps the service from starting anything, if there is one.
     pub(super) fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).clone()
+        self.trouble.lock().clone()
     }
 
     /// Rows that were passed over, for people.
     pub(super) fn unreadable(&self) -> Vec<String> {
-        lock(&self.unreadable).clone()
+        self.unreadable.lock().clone()
     }
 
     fn pass_over(&self, row: &Unreadable) {
@@ -44,7 +40,7 @@ impl Restoration {
             reason = row.reason,
             "a row of the store cannot be read; it is passed over"
         );
-        let mut named = lock(&self.unreadable);
+        let mut named = self.unreadable.lock();
         if named.len() < NAMED_MAX {
             named.push(format!("{}: {}", row.what, row.reason));
         }
@@ -61,7 +57,7 @@ impl Restoration {
     ) -> bool {
         let mut pause = Duration::from_millis(100);
         loop {
-            lock(&self.unreadable).clear();
+            self.unreadable.lock().clear();
             let mut take = |restored| match restored {
                 Restored::Job(job) => each(job),
                 Restored::Unreadable(row) => self.pass_over(&row),
@@ -69,7 +65,7 @@ impl Restoration {
             let outcome = catch_unwind(AssertUnwindSafe(|| store.restore(below, &mut take)));
             let error = match outcome {
                 Ok(Ok(())) => {
-                    *lock(&self.trouble) = None;
+                    *self.trouble.lock() = None;
                     return true;
                 }
                 Ok(Err(error)) => error,
@@ -80,7 +76,7 @@ impl Restoration {
                 weir_auth::error_chain(&error)
             );
             tracing::error!("{text}");
-            *lock(&self.trouble) = Some(text);
+            *self.trouble.lock() = Some(text);
             if !wait(pause, stop) {
                 return false;
             }

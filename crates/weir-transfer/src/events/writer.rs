@@ -4,7 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 use weir_events::{Lines, MessageKind, Meters, Position, SinkError, Sinks, Spool};
@@ -74,10 +75,6 @@ struct Shared {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Events {
     /// Opens the spool, and starts the event writer and the sinks. `endpoint`: this service's name in messages.
     /// `retries`: the default number for jobs that do not set it.
@@ -116,7 +113,7 @@ impl Events {
             .name("weir-events".into())
             .spawn(move || writer.run(&heard))
             .map_err(|source| SinkError::Thread { source })?;
-        *lock(&shared.thread) = Some(thread);
+        *shared.thread.lock() = Some(thread);
         Ok(Self {
             shared: Some(shared),
             times: None,
@@ -133,7 +130,7 @@ impl Events {
 
     /// How the time of an attempt went that is over.
     pub(crate) fn take_times(&self, op: OpId) -> Option<Timeline> {
-        lock(self.times.as_ref()?).remove(&op)
+        self.times.as_ref()?.lock().remove(&op)
     }
 
     /// Whether anybody listens.
@@ -162,8 +159,8 @@ impl Events {
     /// Writes the pending notices, and ends. Sinks continue at the next start where they were.
     pub(crate) async fn close(&self) {
         let Some(shared) = self.shared.clone() else { return };
-        lock(&shared.notices).take();
-        let thread = lock(&shared.thread).take();
+        shared.notices.lock().take();
+        let thread = shared.thread.lock().take();
         let join = move || thread.map(JoinHandle::join);
         let _ = tokio::task::spawn_blocking(join).await;
         shared.sinks.stop().await;
@@ -181,16 +178,16 @@ impl Told for Events {
         for (kind, line) in shared.beginning(&attempt, op.attempt, Some(&order.file.tape)) {
             shared.tell(Notice::Lines(kind, attempt.job.vo.clone(), line));
         }
-        lock(&shared.attempts).insert(op, attempt);
+        shared.attempts.lock().insert(op, attempt);
     }
 
     // Its result comes with [`Notice::Ended`].
     fn over(&self, op: OpId, timeline: Timeline) {
         if let Some(times) = &self.times {
-            lock(times).insert(op, timeline);
+            times.lock().insert(op, timeline);
         }
         if let Some(shared) = &self.shared
-            && let Some(attempt) = lock(&shared.attempts).get_mut(&op)
+            && let Some(attempt) = shared.attempts.lock().get_mut(&op)
         {
             attempt.times = timeline;
         }
@@ -199,7 +196,7 @@ impl Told for Events {
 
 impl Shared {
     fn tell(&self, notice: Notice) {
-        if let Some(notices) = lock(&self.notices).as_ref() {
+        if let Some(notices) = self.notices.lock().as_ref() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = notices.send(notice);
         }
@@ -290,11 +287,11 @@ impl EventWriter {
         while let Err(error) = self.tell(notice, page) {
             page.take_back(before);
             let text = weir_auth::error_chain(&error);
-            if !error.is_passing() || lock(&self.shared.notices).is_none() {
+            if !error.is_passing() || self.shared.notices.lock().is_none() {
                 self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(error = text, "a message could not be written: its rows cannot be read");
                 if let Notice::Ended(op, _) = notice {
-                    lock(&self.shared.attempts).remove(op);
+                    self.shared.attempts.lock().remove(op);
                 }
                 return;
             }
@@ -311,7 +308,7 @@ impl EventWriter {
             }
             Notice::BegunElsewhere(op, at) => self.begun(*op, *at, page),
             Notice::OverElsewhere(op, times) => {
-                if let Some(attempt) = lock(&self.shared.attempts).get_mut(op) {
+                if let Some(attempt) = self.shared.attempts.lock().get_mut(op) {
                     attempt.times = *times;
                 }
                 Ok(())
@@ -336,7 +333,7 @@ impl EventWriter {
         for (kind, line) in self.shared.beginning(&attempt, op.attempt, None) {
             page.write(kind, &attempt.job.vo, &line);
         }
-        lock(&self.shared.attempts).insert(op, attempt);
+        self.shared.attempts.lock().insert(op, attempt);
         Ok(())
     }
 
@@ -424,7 +421,7 @@ impl EventWriter {
             _ => return Ok(()),
         };
         let verdict = verdict(state, result);
-        let attempt = lock(&self.shared.attempts).get(&op).cloned();
+        let attempt = self.shared.attempts.lock().get(&op).cloned();
         let known = match attempt {
             Some(attempt) => Some((Some(attempt.times), attempt.job, attempt.file)),
             None => self.rows(op.transfer.0)?.map(|(job, file)| (None, job, file)),
@@ -453,7 +450,7 @@ impl EventWriter {
             tape: tape.as_ref(),
         };
         page.write(MessageKind::State, &job.vo, &message::state(&subject, &change));
-        lock(&self.shared.attempts).remove(&op);
+        self.shared.attempts.lock().remove(&op);
         Ok(())
     }
 
@@ -508,7 +505,7 @@ impl EventWriter {
         while let Err(error) = self.spool.append(page.as_bytes()) {
             tracing::error!(%error, "could not write to the spool of events; trying again");
             self.shared.meters.troubles.fetch_add(1, Ordering::Relaxed);
-            if lock(&self.shared.notices).is_none() {
+            if self.shared.notices.lock().is_none() {
                 return;
             }
             std::thread::sleep(TROUBLE_PAUSE);

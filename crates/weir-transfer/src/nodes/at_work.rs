@@ -3,11 +3,9 @@
 //! A lease whose acceptance was not recorded is ordered again. So an operation stays on the list until its end is
 //! written, and then until orders are read anew: an earlier read may still contain it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use weir_world::OpId;
 
@@ -32,13 +30,9 @@ pub(super) struct WorkPlace {
 }
 
 impl AtWork {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Orders are about to be read: they will not contain operations that have ended by now.
     pub(super) fn look_anew(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         for op in std::mem::take(&mut state.over) {
             state.running.remove(&op);
         }
@@ -46,7 +40,7 @@ impl AtWork {
 
     /// Begins an operation. `None`: it is at work already, or its end is being told.
     pub(super) fn begin(&self, op: OpId, stop: CancellationToken) -> Option<WorkPlace> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.running.contains_key(&op) {
             return None;
         }
@@ -56,14 +50,14 @@ impl AtWork {
 
     /// Ends an operation early, if it is here.
     pub(super) fn stop(&self, op: OpId) {
-        if let Some(stop) = self.lock().running.get(&op) {
+        if let Some(stop) = self.0.lock().running.get(&op) {
             stop.cancel();
         }
     }
 
     /// How far operations have come since this was last asked.
     pub(super) fn news(&self) -> Vec<(OpId, u64)> {
-        std::mem::take(&mut self.lock().moved).into_iter().collect()
+        std::mem::take(&mut self.0.lock().moved).into_iter().collect()
     }
 }
 
@@ -74,13 +68,13 @@ impl WorkPlace {
 
     /// The operation has come so far.
     pub(super) fn moved(&self, bytes: u64) {
-        self.list.lock().moved.insert(self.op, bytes);
+        self.list.0.lock().moved.insert(self.op, bytes);
     }
 }
 
 impl Drop for WorkPlace {
     fn drop(&mut self) {
-        let mut state = self.list.lock();
+        let mut state = self.list.0.lock();
         state.moved.remove(&self.op);
         state.over.push(self.op);
     }

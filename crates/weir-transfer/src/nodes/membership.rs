@@ -3,10 +3,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Instant,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -62,7 +63,7 @@ struct Told {
 
 impl Share {
     fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told.lock()
     }
 }
 
@@ -169,7 +170,7 @@ impl Bells {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, Arc<Notify>>> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+        self.doors.lock()
     }
 
     fn ring(&self, word: &str) {

@@ -1,10 +1,8 @@
 //! Operations that this node runs for a scheduler elsewhere.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -143,7 +141,7 @@ impl RemoteExecutor {
                 WorldEvent::Progress(bytes) => place.moved(bytes.0),
                 event if event.is_final() => {
                     let times = events.take_times(op);
-                    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Report { event, times });
+                    *last.lock() = Some(Report { event, times });
                 }
                 _ => {}
             };
@@ -154,7 +152,7 @@ impl RemoteExecutor {
                 _ = work => {}
             }
             // Cut off: should this node be heard of once more in time, the scheduler must not wait for this one.
-            let last = last.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let last = last.into_inner();
             let _ = told.send((me, place, last.unwrap_or_else(Report::lost)));
         });
     }

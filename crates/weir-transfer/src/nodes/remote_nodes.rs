@@ -2,11 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
@@ -120,10 +121,6 @@ pub(crate) struct Scheduling {
 /// The input of [`RemoteNodes::run`].
 pub(crate) struct NodeCommands(UnboundedReceiver<NodeCommand>);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl RemoteNodes {
     pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, NodeCommands) {
         // No limit of its own. Its bound: a lease and a recall for each operation that other nodes carry out, and their slots bound the
@@ -163,7 +160,7 @@ impl OtherNodes for RemoteNodes {
         let Ok(order) = serde_json::to_string(&order) else {
             return false;
         };
-        let mut places = lock(&shared.places);
+        let mut places = shared.places.lock();
         // By the share of its slots that would be used: compared without division.
         let freest = places.iter_mut().min_by(|(_, a), (_, b)| {
             let (a, b) = ((u64::from(a.load) + 1, a.slots), (u64::from(b.load) + 1, b.slots));
@@ -180,7 +177,7 @@ impl OtherNodes for RemoteNodes {
             host: place.host.clone(),
             target: None,
         };
-        lock(&shared.remote).insert(id, remote);
+        shared.remote.lock().insert(id, remote);
         let _ = shared.commands.send(NodeCommand::Lend(Lease {
             op: id,
             node: *node,
@@ -191,20 +188,20 @@ impl OtherNodes for RemoteNodes {
     }
 
     fn running(&self) -> usize {
-        lock(&self.shared.remote).len()
+        self.shared.remote.lock().len()
     }
 
     fn recall(&self, id: OpId) {
-        if lock(&self.shared.remote).contains_key(&id) {
+        if self.shared.remote.lock().contains_key(&id) {
             let _ = self.shared.commands.send(NodeCommand::Recall(id));
         }
     }
 
     fn over(&self, id: OpId) -> Arc<str> {
-        let Some(remote) = lock(&self.shared.remote).remove(&id) else {
+        let Some(remote) = self.shared.remote.lock().remove(&id) else {
             return self.shared.host.clone();
         };
-        if let Some(place) = lock(&self.shared.places).get_mut(&remote.node) {
+        if let Some(place) = self.shared.places.lock().get_mut(&remote.node) {
             place.load = place.load.saturating_sub(1);
         }
         remote.host
@@ -262,7 +259,7 @@ impl RemoteNodes {
     /// Records the nodes that may be given operations.
     fn place(&self, peers: &[Peer]) {
         let own = self.shared.membership.node().id;
-        let mut places = lock(&self.shared.places);
+        let mut places = self.shared.places.lock();
         let fit = |peer: &&Peer| peer.node.id != own && peer.node.slots > 0 && peer.node.epoch == self.shared.epoch;
         let fit = peers.iter().filter(fit).map(|peer| {
             let load = places.get(&peer.node.id).map_or(0, |place| place.load);
@@ -433,7 +430,7 @@ impl Dispatcher {
             let NodeCommand::Lend(Lease { op, .. }) = command else {
                 return true;
             };
-            let mut all = lock(&shared.remote);
+            let mut all = shared.remote.lock();
             let (Some(remote), Some(destination)) = (all.get_mut(op), found.get(&op.transfer.0)) else {
                 return true;
             };
@@ -454,7 +451,7 @@ impl Dispatcher {
     fn hear(&mut self, reports: Vec<postgres::Report>) {
         for (op, report) in reports {
             self.lent.remove(&op);
-            if !lock(&self.remote_nodes.shared.remote).contains_key(&op) {
+            if !self.remote_nodes.shared.remote.lock().contains_key(&op) {
                 continue;
             }
             let report = report.and_then(|report| serde_json::from_str::<Report>(&report).ok());
@@ -477,7 +474,7 @@ impl Dispatcher {
                 if jobs.is_empty() {
                     return Ok(0);
                 }
-                let known = &mut *lock(&remote_nodes.shared.known);
+                let known = &mut *remote_nodes.shared.known.lock();
                 let fresh = jobs
                     .iter()
                     .copied()
@@ -501,13 +498,13 @@ impl Dispatcher {
 
     /// Answers requests that only the scheduler can answer, each on its own task.
     async fn answer(&mut self) -> Result<(), StoreError> {
-        let answering = lock(&self.answering).iter().copied().collect::<Vec<_>>();
+        let answering = self.answering.lock().iter().copied().collect::<Vec<_>>();
         if answering.len() >= ANSWERING_MAX {
             return Ok(());
         }
         let (store, epoch) = (self.store(), self.remote_nodes.shared.epoch);
         for asked in blocking(move || store.asked(epoch, &answering)).await? {
-            lock(&self.answering).insert(asked.number);
+            self.answering.lock().insert(asked.number);
             let (store, answering) = (self.store(), self.answering.clone());
             let (number, answer) = (asked.number, (self.scheduling.answer)(asked));
             let membership = self.remote_nodes.shared.membership.clone();
@@ -520,7 +517,7 @@ impl Dispatcher {
                         tracing::warn!(error = weir_auth::error_chain(&error), "could not answer another node");
                     }
                 }
-                lock(&answering).remove(&number);
+                answering.lock().remove(&number);
                 // There may be more than were taken at once.
                 membership.bells().leader.notify_one();
             });
@@ -545,7 +542,7 @@ impl Dispatcher {
             }
         }
         for op in missing {
-            if lock(&self.remote_nodes.shared.remote).contains_key(&op) {
+            if self.remote_nodes.shared.remote.lock().contains_key(&op) {
                 self.feeds_sender.world(op, WorldEvent::Lost);
             }
         }

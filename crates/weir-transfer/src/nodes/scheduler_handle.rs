@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use weir_sched::{Names, Scheduler};
 use weir_world::Seq;
@@ -179,10 +180,6 @@ pub struct SubmissionEntry {
 
 type Waiting = std::collections::BTreeMap<Seq, oneshot::Sender<Answer>>;
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Submissions that wait for the database, at most.
 const WAITING_MAX: usize = 4096;
 
@@ -197,14 +194,14 @@ impl SubmissionEntry {
         let deposit = move |changes: &[Change]| depositor.store.deposit(depositor.node().id, changes);
         let tell = move |durable| match durable {
             Durable::UpTo(seq) => {
-                let mut waiting = lock(&answers);
+                let mut waiting = answers.lock();
                 let later = waiting.split_off(&seq.next());
                 for (_, reply) in std::mem::replace(&mut *waiting, later) {
                     let _ = reply.send(Ok(()));
                 }
             }
             Durable::Refused(seq, error) => {
-                if let Some(reply) = lock(&answers).remove(&seq) {
+                if let Some(reply) = answers.lock().remove(&seq) {
                     let _ = reply.send(Err(NotTaken::of(&error)));
                 }
             }
@@ -241,7 +238,7 @@ impl SubmissionEntry {
     }
 
     fn submit(&self, submission: Box<Submission>, reply: oneshot::Sender<Answer>) -> Answer {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if waiting.len() >= WAITING_MAX {
             return Err(NotTaken::Busy("too many requests wait".into()));
         }

@@ -1,10 +1,8 @@
 //! The audit log: author, time and content of each change.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use weir_service::time::{self, Millis};
 
@@ -62,17 +60,13 @@ impl Audit {
     /// Reads it again: another node may have written to it.
     pub fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
         let now = Self::load(store)?;
-        *self.lock() = now.book.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *self.book.lock() = now.book.into_inner();
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, AuditLog> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest entries, newest first.
     pub fn newest(&self, n: usize) -> Vec<Entry> {
-        let book = self.lock();
+        let book = self.book.lock();
         book.entries
             .iter()
             .rev()
@@ -89,7 +83,7 @@ impl Audit {
             config,
             action: action.to_owned(),
         };
-        let book = self.lock();
+        let book = self.book.lock();
         let surplus = (book.entries.len() + 1).saturating_sub(KEPT);
         let forgotten = book.entries.iter().take(surplus).map(|(oldest, _)| Change::Setting {
             key: key(*oldest),
@@ -105,7 +99,7 @@ impl Audit {
 
     /// Adds an entry that the store has written. No other entry may be drafted in between.
     pub fn note(&self, entry: Entry) {
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         let number = book.next;
         book.next += 1;
         book.entries.push_back((number, entry));

@@ -14,8 +14,9 @@ mod rows;
 mod tests;
 mod values;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::store::{Change, Store, StoreError};
@@ -70,38 +71,34 @@ impl Settings {
     /// Reads them again: another node may have changed them.
     pub fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
         let now = read(store)?;
-        let mut rows = self.lock();
+        let mut rows = self.rows.lock();
         if *rows != now {
-            *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(DoorView::of(&now));
+            *self.door.lock() = Arc::new(DoorView::of(&now));
             *rows = now;
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rows> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// All rows of a kind, by name.
     pub fn all(&self, kind: Kind) -> Vec<(String, Object)> {
-        let rows = self.lock();
+        let rows = self.rows.lock();
         let matching = rows.iter().filter(|((of, _), _)| *of == kind);
         matching.map(|((_, name), row)| (name.clone(), row.clone())).collect()
     }
 
     /// One row.
     pub fn get(&self, kind: Kind, name: &str) -> Option<Object> {
-        self.lock().get(&(kind, name.to_owned())).cloned()
+        self.rows.lock().get(&(kind, name.to_owned())).cloned()
     }
 
     /// The core's settings at a start.
     pub fn plan(&self) -> Plan {
-        plan_of(&self.base, &self.lock())
+        plan_of(&self.base, &self.rows.lock())
     }
 
     /// Checks new values of rows (`None`: removed). Nothing is changed yet.
     pub fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<Draft> {
-        let mut after = self.lock().clone();
+        let mut after = self.rows.lock().clone();
         let before = plan_of(&self.base, &after);
         for (key, row) in &rows {
             match row {
@@ -127,19 +124,19 @@ impl Settings {
 
     /// Notes a change, after the store has it.
     pub fn note(&self, draft: Draft) {
-        let mut rows = self.lock();
+        let mut rows = self.rows.lock();
         for (key, row) in draft.rows {
             match row {
                 Some(row) => rows.insert(key, row),
                 None => rows.remove(&key),
             };
         }
-        *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(DoorView::of(&rows));
+        *self.door.lock() = Arc::new(DoorView::of(&rows));
     }
 
     /// The door's view for submissions.
     pub fn door(&self) -> Arc<DoorView> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.door.lock().clone()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Observers of a run: a terminal, a log, or a program.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use weir_challenge::{Progress, Update};
 
 use super::lines::Lines;
@@ -42,13 +43,9 @@ impl Watch {
 
     /// Ends the display, so that later output stands below it.
     pub(super) fn end(&self) {
-        if let View::Screen(screen) = &mut *self.view() {
+        if let View::Screen(screen) = &mut *self.view.lock() {
             screen.end();
         }
-    }
-
-    fn view(&self) -> std::sync::MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,7 +57,7 @@ impl Progress for Watch {
                 tracing::warn!(%failure, "the run's log has no lines of the services");
             }
         }
-        match &mut *self.view() {
+        match &mut *self.view.lock() {
             View::Json => self.output.event(update.name(), update),
             View::Lines(lines) => lines.show(update, &self.output),
             View::Screen(screen) => screen.show(update, &self.output),

@@ -19,7 +19,7 @@ pub(super) async fn check(config: &CatalogConfig) -> Vec<Check> {
         checks.push(Check::new("store", parent(store)));
     }
     if let Some(server) = &config.postgres {
-        checks.push(database::postgres(server.address(), server.trust(&config.trust)).await);
+        checks.push(database::postgres(server.address("weir-catalog"), server.trust(config.trust.roots())).await);
     }
     checks.push(Check::new("root.password_file", secret(&config.root.password_file)));
     for (name, file) in [

@@ -1,9 +1,8 @@
 //! `weir serve transfer --check`: checks the surroundings of a transfer service's configuration. Nothing is made or
 //! changed.
 
-use weir_http::TrustRoots;
 use weir_service::check::{Check, Surroundings, parent};
-use weir_transfer::config::{PostgresConfig, TransferConfig};
+use weir_transfer::config::TransferConfig;
 
 use super::database;
 use super::files::{own_key, x509};
@@ -15,7 +14,7 @@ pub(super) async fn check(config: &TransferConfig) -> Vec<Check> {
         checks.push(Check::new("store", parent(store)));
     }
     if let Some(server) = &config.postgres {
-        checks.push(database::postgres(server.address(), trust(server, config)).await);
+        checks.push(database::postgres(server.address("weir-transfer"), server.trust(config.trust.roots())).await);
     }
     checks.extend(config.key_file.iter().map(|key| own_key("key_file", key)));
     if let Some(events) = &config.events {
@@ -33,16 +32,5 @@ pub(super) fn surroundings(config: &TransferConfig) -> Surroundings<'_> {
         tls: config.tls.as_ref(),
         trust: Some(&config.trust),
         issuers: config.issuers.iter().map(|issuer| issuer.url.as_str()).collect(),
-    }
-}
-
-/// The authorities that the server's certificate is checked against.
-fn trust(server: &PostgresConfig, config: &TransferConfig) -> TrustRoots {
-    if server.authorities.is_empty() {
-        return config.trust.roots();
-    }
-    TrustRoots {
-        files: server.authorities.clone(),
-        directories: Vec::new(),
     }
 }

@@ -1,11 +1,12 @@
 //! Progress of a simulation, on a terminal line that is drawn over itself; none without a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use weir_sim::world::Probe;
 use weir_units::duration::format;
 
@@ -48,7 +49,7 @@ impl Watching {
                 .name("weir-progress".to_owned())
                 .spawn(move || {
                     while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                        let line = line(&shown.lock().unwrap_or_else(PoisonError::into_inner));
+                        let line = line(&shown.lock());
                         let _gone = write!(io::stderr(), "\r\x1b[K{line}");
                     }
                     let _gone = write!(io::stderr(), "\r\x1b[K");
@@ -61,7 +62,7 @@ impl Watching {
     /// The next simulation, of this name; it reports its progress through the returned probe.
     pub(super) fn next(&self, name: String) -> Probe {
         let probe = Probe::default();
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         shown.name = name;
         shown.probe = probe.clone();
         probe

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use http::header;
+use parking_lot::Mutex;
 use serde_json::json;
 use weir_http::{Body, body};
 use weir_units::{Algorithm, Bytes as Volume, Checksum, Hasher};
@@ -93,8 +94,8 @@ struct Sent {
     progress: Progress,
 }
 
-fn lock(sent: &Mutex<Sent>) -> std::sync::MutexGuard<'_, Sent> {
-    sent.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(sent: &Mutex<Sent>) -> parking_lot::MutexGuard<'_, Sent> {
+    sent.lock()
 }
 
 /// The file as a body, hashed as it leaves.

@@ -144,7 +144,7 @@ async fn a_file_without_a_direct_link_hops_and_leaves_nothing(database: Database
         urls.collect::<Vec<_>>(),
         [(host("s"), host("b")), (host("b"), host("a"))]
     );
-    let params = service.jobs().values().next().unwrap()["params"].clone();
+    let params = service.jobs.lock().values().next().unwrap()["params"].clone();
     assert_eq!(params["multihop"], true);
     let at_b = move |session: &mut dyn Session| {
         let row = session.row("SELECT state FROM replicas WHERE rse_id = $1", &values![b.0])?;

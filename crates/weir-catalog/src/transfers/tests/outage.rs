@@ -87,7 +87,7 @@ async fn an_hour_without_a_service_loses_nothing_and_ends_without_a_storm(databa
     };
     done(&database, adding("r2", "d", short)).await;
     done(&database, adding("r3", "f00000", wish("B"))).await;
-    let n_calls = || *service.n_calls.lock().unwrap();
+    let n_calls = || *service.n_calls.lock();
     let before = n_calls();
     standing.pass(1_200, 10).await;
     let waiting = at_rse(&database, b).await;

@@ -3,12 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 
 use crate::backend::{BackendError, Meta};
@@ -34,7 +35,7 @@ impl Readers {
         self.opening.fetch_add(1, Ordering::SeqCst);
         let _opening = Opening(&self.opening);
         let (file, meta) = open()?;
-        *lock(&self.open).entry(meta.identity).or_default() += 1;
+        *self.open.lock().entry(meta.identity).or_default() += 1;
         let reading = Reading {
             inode: meta.identity,
             open: self.open.clone(),
@@ -47,7 +48,7 @@ impl Readers {
     pub(super) fn may_read(&self, inode: u64) -> bool {
         for _ in 0..LOOKS {
             if self.opening.load(Ordering::SeqCst) == 0 {
-                return lock(&self.open).contains_key(&inode);
+                return self.open.lock().contains_key(&inode);
             }
             std::thread::sleep(PAUSE);
         }
@@ -71,7 +72,7 @@ pub(super) struct Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&self.inode) {
             *count -= 1;
             if *count == 0 {
@@ -79,8 +80,4 @@ impl Drop for Reading {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

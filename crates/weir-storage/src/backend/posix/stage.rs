@@ -4,10 +4,11 @@
 //! that directory with its contents: a tree that is not visible yet, or the object that it has replaced.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fs::{self, Mode, OFlags, RenameFlags},
     io::Errno,

@@ -3,8 +3,9 @@
 //! Neither may be lost, whatever fails in the middle: until the new one has the name, both have a name that nothing
 //! removes. A file written meanwhile into either directory stays or goes with it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::{
     fd::OwnedFd,
     fs::{self, RenameFlags},
@@ -104,20 +105,16 @@ fn conclude(shared: &Shared, new: String, from: Place<'_>, to: Place<'_>) {
     };
     if let Err(errno) = ended.conclude(shared) {
         tracing::warn!(%errno, "a MOVE could not be made durable; that is tried again with the next file");
-        shared.unconcluded.list().push(ended);
+        shared.unconcluded.0.lock().push(ended);
     }
 }
 
 impl Unconcluded {
-    fn list(&self) -> MutexGuard<'_, Vec<Move>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Tries those again that could not be flushed.
     pub(super) fn again(shared: &Shared) {
-        let mut moves = std::mem::take(&mut *shared.unconcluded.list());
+        let mut moves = std::mem::take(&mut *shared.unconcluded.0.lock());
         moves.retain(|one| one.conclude(shared).is_err());
-        shared.unconcluded.list().append(&mut moves);
+        shared.unconcluded.0.lock().append(&mut moves);
     }
 }
 

@@ -4,11 +4,9 @@
 //! but a directory on the way may have been made by another request, which has not flushed it yet. So the back end remembers each
 //! directory that it made until its name is on the disk, and every request whose path leads through one flushes it too.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
 
+use parking_lot::Mutex;
 use rustix::{
     fd::OwnedFd,
     fs::{self, OFlags},
@@ -53,29 +51,25 @@ impl UnflushedState {
 }
 
 impl Unflushed {
-    fn state(&self) -> MutexGuard<'_, UnflushedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_empty(&self) -> bool {
-        self.state().is_empty()
+        self.0.lock().is_empty()
     }
 
     fn may_hold(&self, inode: u64) -> bool {
-        let state = self.state();
+        let state = self.0.lock();
         state.forgotten > 0 || state.making > 0 || state.made.contains(&inode)
     }
 
     fn flushed(&self, inode: u64) {
-        self.state().made.remove(&inode);
+        self.0.lock().made.remove(&inode);
     }
 
     /// Makes a directory and remembers it; gives its inode.
     pub(super) fn make(&self, directory: &OwnedFd, name: &str) -> Result<u64, Errno> {
-        self.state().making += 1;
+        self.0.lock().making += 1;
         let made = fs::mkdirat(directory, name, directory_mode());
         let found = made.map(|()| meta_at(directory, name).ok().flatten());
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.making -= 1;
         let Some(meta) = found? else {
             // Another request removed it, or the disk does not tell.
@@ -89,12 +83,12 @@ impl Unflushed {
     /// Writes all names of the file system to the disk, if some directories were dropped from the list. Until that has
     /// ended, other requests must treat every directory as unflushed; directories dropped meanwhile stay so.
     fn flush_forgotten(&self, root: &OwnedFd) -> Result<(), Errno> {
-        let before = self.state().forgotten;
+        let before = self.0.lock().forgotten;
         if before == 0 {
             return Ok(());
         }
         fs::syncfs(root)?;
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.forgotten == before {
             state.forgotten = 0;
         }
@@ -246,9 +240,9 @@ mod tests {
         let root = fs::open(folder.path(), DIRECTORY, fs::Mode::empty()).unwrap();
         let unflushed = Unflushed::default();
         for number in 0..=REMEMBERED as u64 {
-            unflushed.state().remember(number);
+            unflushed.0.lock().remember(number);
         }
-        assert_eq!(unflushed.state().forgotten, REMEMBERED as u64);
+        assert_eq!(unflushed.0.lock().forgotten, REMEMBERED as u64);
         assert!(unflushed.may_hold(u64::MAX));
         let nowhere = fs::open("/proc/self/status", OFlags::PATH, fs::Mode::empty()).unwrap();
         assert!(unflushed.flush_forgotten(&nowhere).is_err());

@@ -5,13 +5,9 @@
 
 mod backend;
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno;
 use weir_storage::{
     AreaConfig, Directories, OpenArea,
@@ -120,7 +116,7 @@ impl Faults {
     }
 
     fn set(&self, armed: Option<(Call, Option<u64>, Fault)>) {
-        let mut plan = self.plan();
+        let mut plan = self.0.plan.lock();
         let no_attributes = plan.no_attributes;
         let waiting = plan.waiting;
         *plan = Plan {
@@ -134,40 +130,36 @@ impl Faults {
 
     /// Whether extended attributes can be kept.
     pub(crate) fn keep_attributes(&self, keep: bool) {
-        self.plan().no_attributes = !keep;
+        self.0.plan.lock().no_attributes = !keep;
     }
 
     /// How often each was called since the plan was last changed.
     pub(crate) fn calls(&self) -> BTreeMap<Call, u64> {
-        self.plan().calls.clone()
+        self.0.plan.lock().calls.clone()
     }
 
     /// How many calls have met the fault.
     pub(crate) fn fired(&self) -> u64 {
-        self.plan().fired
+        self.0.plan.lock().fired
     }
 
     /// How many calls are held now.
     pub(crate) fn waiting(&self) -> u64 {
-        self.plan().waiting
-    }
-
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.0.plan.lock().unwrap()
+        self.0.plan.lock().waiting
     }
 
     /// Whether the process counts as killed.
     pub(crate) fn stopped(&self) -> bool {
-        self.plan().stopped
+        self.0.plan.lock().stopped
     }
 
     fn without_attributes(&self) -> bool {
-        self.plan().no_attributes
+        self.0.plan.lock().no_attributes
     }
 
     /// Counts a call, and tells what becomes of it.
     fn meet(&self, call: Call) -> Verdict {
-        let mut plan = self.plan();
+        let mut plan = self.0.plan.lock();
         if plan.stopped {
             return Verdict::Dead;
         }
@@ -208,11 +200,7 @@ impl Faults {
         plan.waiting += 1;
         let held = |plan: &mut Plan| matches!(plan.armed, Some((_, _, Fault::Held)));
         // Not for ever: a test that fails must end.
-        let (mut plan, _) = self
-            .0
-            .released
-            .wait_timeout_while(plan, Duration::from_secs(20), held)
-            .unwrap();
+        self.0.released.wait_while_for(&mut plan, held, Duration::from_secs(20));
         plan.waiting -= 1;
     }
 
@@ -258,7 +246,7 @@ impl FaultyAreas {
 
 impl OpenArea for FaultyAreas {
     fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
-        let mut disks = self.disks.lock().unwrap();
+        let mut disks = self.disks.lock();
         let disk = match disks.get(&area.name) {
             Some(disk) => disk.clone(),
             None => Directories.open(area)?,

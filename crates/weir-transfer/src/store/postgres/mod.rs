@@ -23,11 +23,9 @@ mod text;
 mod urls;
 mod write;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 use weir_executor::orders::{Due, Kept, Order, Orders, Pin, Renewal, Turn};
 use weir_http::TrustRoots;
@@ -50,6 +48,9 @@ use write::Plan;
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
 const READERS: usize = 8;
+
+/// Name of this program at a database server.
+const APPLICATION: &str = "weir-transfer";
 
 /// File ids that a node takes at once: a second of submissions.
 const ID_BLOCK: u64 = 10_000;
@@ -86,17 +87,13 @@ impl std::fmt::Debug for PostgresStore {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl PostgresStore {
     /// Connects, and brings the tables up to date.
     ///
     /// # Errors
     /// [`StoreError::Database`] says which database, and why.
     pub(crate) fn open(config: &PostgresConfig, trust: &TrustRoots, sealer: Sealer) -> Result<Self, StoreError> {
-        let connector = Arc::new(Connector::new(&config.address(), trust)?);
+        let connector = Arc::new(Connector::new(&config.address(APPLICATION), trust)?);
         let fail = |source: StoreError| StoreError::Database {
             database: config.to_string(),
             source: source.into(),
@@ -137,7 +134,7 @@ impl PostgresStore {
 
     fn enter(&self, writer: &mut Option<Leadership>, leadership: Leadership) -> u64 {
         *writer = Some(leadership);
-        *lock(&self.leadership) = Some(leadership);
+        *self.leadership.lock() = Some(leadership);
         leadership.epoch
     }
 }
@@ -148,7 +145,7 @@ impl Store for PostgresStore {
     }
 
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.lock();
         let Some(leadership) = writer.as_mut() else {
             return Err(StoreError::LeadershipLost);
         };
@@ -161,13 +158,13 @@ impl Store for PostgresStore {
     }
 
     fn next_epoch(&self) -> Result<u64, StoreError> {
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.lock();
         let leadership = self.writing.with(|session| self.election.seize(session))?;
         Ok(self.enter(&mut writer, leadership))
     }
 
     fn stand(&self) -> Result<Standing, StoreError> {
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.lock();
         Ok(match self.writing.with(|session| self.election.stand(session))? {
             weir_store::Standing::Elected(leadership) => Standing::Elected(self.enter(&mut writer, leadership)),
             weir_store::Standing::HeldBy(holder) => Standing::HeldBy(holder),
@@ -177,7 +174,7 @@ impl Store for PostgresStore {
     fn renew(&self) -> Result<(), StoreError> {
         // Not on the writer's session, nor on those of readers. While a batch is under way this waits for its end,
         // which extends the term too.
-        let leadership = *lock(&self.leadership);
+        let leadership = *self.leadership.lock();
         match leadership {
             Some(leadership) => self.terms.with(|session| self.election.renew(leadership, session)),
             None => Ok(()),
@@ -185,8 +182,8 @@ impl Store for PostgresStore {
     }
 
     fn resign(&self) -> Result<(), StoreError> {
-        lock(&self.leadership).take();
-        match lock(&self.writer).take() {
+        self.leadership.lock().take();
+        match self.writer.lock().take() {
             Some(leadership) => self.writing.with(|session| self.election.resign(leadership, session)),
             None => Ok(()),
         }
@@ -241,7 +238,7 @@ impl Store for PostgresStore {
     }
 
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
-        let mut damaged = lock(&self.damaged);
+        let mut damaged = self.damaged.lock();
         self.keeper
             .with(|session| history::archive(session, &mut damaged, before, files_max))
     }

@@ -216,14 +216,14 @@ fn a_batch_whose_commit_was_not_answered_is_written_once() {
     store.apply(&[submit(1, 1, 1), begin(1, 1)]).unwrap();
     let batch = [submit(2, 2, 1), end(1, FileState::Finished)];
     // The commit that came through, and of which the writer knows nothing: its number is still the old one.
-    let before = *super::lock(&store.writer);
+    let before = *store.writer.lock();
     store.apply(&batch).unwrap();
-    *super::lock(&store.writer) = before;
+    *store.writer.lock() = before;
     store.apply(&batch).unwrap();
     assert_eq!(store.file(1).unwrap().unwrap().moved_total, 5);
     store.apply(&[begin(2, 1)]).unwrap();
     // And if something else comes next, it is written too.
-    *super::lock(&store.writer) = before;
+    *store.writer.lock() = before;
     store.apply(&[end(2, FileState::Finished)]).unwrap();
     assert_eq!(store.file(2).unwrap().unwrap().state, FileState::Finished);
 }

@@ -10,13 +10,9 @@ mod tape;
 mod urls;
 mod write;
 
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use uuid::Uuid;
 use weir_executor::orders::{Due, Kept, Order, Orders, Pin, Renewal};
@@ -149,7 +145,7 @@ impl Store for SqliteStore {
     }
 
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
-        self.write(|connection| history::archive(connection, &mut lock(&self.damaged), before, files_max))
+        self.write(|connection| history::archive(connection, &mut self.damaged.lock(), before, files_max))
     }
 
     fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
@@ -197,10 +193,6 @@ impl Orders for SqliteStore {
         self.readers
             .with(|connection| renewals::due(connection, &self.sealer, now, (skip, limit)))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

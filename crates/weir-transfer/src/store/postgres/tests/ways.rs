@@ -80,7 +80,7 @@ fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
     }
     let (server, authority) = guarded();
     let mut config = config_of(&server.address("postgres"));
-    let connector = Connector::new(&config.address(), &TrustRoots::default()).unwrap();
+    let connector = Connector::new(&config.address("weir-transfer"), &TrustRoots::default()).unwrap();
     Session::open(&connector, Purpose::Rows, PATIENCE)
         .unwrap()
         .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")
