@@ -58,4 +58,4 @@ mod testing;
 pub mod transfers;
 
 pub use config::{CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig};
-pub use service::{Catalog, Running, StartError};
+pub use service::{Catalog, OpenError, Running, StartError};

@@ -29,7 +29,6 @@ use weir_http::{
 };
 use weir_model::catalog::{AccountType, IdentityType};
 use weir_service::{
-    config::ConfigError,
     health::Readiness,
     metrics::{Kind, Page},
     reload::{Part, Reloads, Renew, keep_up, look_at},
@@ -65,15 +64,12 @@ const APPLICATION: &str = "weir-catalog";
 /// How often sessions that have ended are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// Why a catalogue does not start.
+/// The reason why a catalogue does not start.
+pub type StartError = weir_service::StartError<OpenError>;
+
+/// A file, credential or database of a catalogue that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its configuration cannot be served.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Its certificate cannot be used.
-    #[error("could not use the catalogue's certificate")]
-    Tls(#[from] TlsError),
+pub enum OpenError {
     /// Its database cannot be used.
     #[error("could not use the catalogue's database")]
     Store(#[from] StoreError),
@@ -94,15 +90,9 @@ pub enum StartError {
     /// The authorities of client certificates cannot be read.
     #[error("could not use the authorities of client certificates")]
     X509(#[from] X509Error),
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// The address of the configuration.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
 }
+
+impl weir_service::OwnError for OpenError {}
 
 /// Starts catalogues.
 #[derive(Debug)]
@@ -174,7 +164,7 @@ impl Catalog {
     /// [`StartError`]: another process has the database of SQLite, or the database cannot be used.
     pub async fn check_paths(config: &CatalogConfig) -> Result<Vec<Finding>, StartError> {
         let database = open(config).await?;
-        Ok(database.read(check::paths).await?)
+        Ok(database.read(check::paths).await.map_err(OpenError::Store)?)
     }
 
     /// Starts a catalogue on the current runtime. A new database gets the account `root`.
@@ -186,16 +176,18 @@ impl Catalog {
         let seen = look_at(files(&config));
         let database = open(&config).await?;
         bootstrap(&database, &config.root).await?;
-        let fresh = Tag::fresh()?;
+        let fresh = Tag::fresh().map_err(OpenError::from)?;
         let tag = database
             .write(move |session: &mut dyn Session| Tag::of(session, fresh))
-            .await?;
+            .await
+            .map_err(OpenError::Store)?;
         let client = outbound(&config)?;
-        let credentials = Credentials::new(&config.tokens, &client)?;
+        let credentials = Credentials::new(&config.tokens, &client).map_err(OpenError::Token)?;
         let stomp = config.transfers.stomp.as_ref();
         let stomp = stomp
             .map(|stomp| Subscription::new(stomp, &config.trust.roots()))
-            .transpose()?;
+            .transpose()
+            .map_err(OpenError::Broker)?;
         let work = Work {
             database: database.clone(),
             stomp: stomp.map(Arc::new),
@@ -207,16 +199,14 @@ impl Catalog {
             services: ServiceStates::default(),
             leads: Arc::default(),
         };
-        let listen = |source| StartError::Listen {
-            address: config.listen,
-            source,
-        };
-        let listener = weir_http::bind(config.listen).map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let listen = StartError::listen(config.listen);
+        let listener = weir_http::bind(config.listen).map_err(&listen)?;
+        let address = listener.local_addr().map_err(&listen)?;
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
         let webhook = config.transfers.webhook_token_file.as_deref().map(secret).transpose()?;
-        let logins = Logins::new((config.oidc.as_ref(), config.x509.as_ref()), &url, &work.client)?;
+        let logins = Logins::new((config.oidc.as_ref(), config.x509.as_ref()), &url, &work.client);
+        let logins = logins.map_err(OpenError::X509)?;
         let (tls, certificate_end) = serve_tls(&config, &logins)?;
         let shared = Arc::new(Shared {
             url,
@@ -230,7 +220,7 @@ impl Catalog {
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
         let router = door::router(database.clone(), tasks_of(&work, webhook), logins).merge(about(shared.clone()));
-        let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
+        let server = weir_http::serve(listener, tls, limits(&config), router).map_err(&listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
         tasks.tracker().spawn(work.run(tasks.stop().clone()));
@@ -252,7 +242,7 @@ fn tasks_of(work: &Work, webhook: Option<Secret>) -> door::Tasks {
 }
 
 /// The database of the configuration.
-async fn open(config: &CatalogConfig) -> Result<Database, StartError> {
+async fn open(config: &CatalogConfig) -> Result<Database, OpenError> {
     let Some(postgres) = config.postgres.clone() else {
         let store = config.store.as_deref().unwrap_or(Path::new(""));
         return Ok(Database::open_file(store, schema::MIGRATIONS)?);
@@ -344,15 +334,15 @@ fn password(path: &Path) -> io::Result<Secret> {
 }
 
 /// The same, as an error of the start.
-fn secret(path: &Path) -> Result<Secret, StartError> {
-    password(path).map_err(|source| StartError::Password {
+fn secret(path: &Path) -> Result<Secret, OpenError> {
+    password(path).map_err(|source| OpenError::Password {
         path: path.to_owned(),
         source,
     })
 }
 
 /// Gives a new database the account `root`, with its login.
-async fn bootstrap(database: &Database, root: &RootConfig) -> Result<(), StartError> {
+async fn bootstrap(database: &Database, root: &RootConfig) -> Result<(), OpenError> {
     let known = |session: &mut dyn Session| session.row("SELECT account FROM accounts LIMIT 1", &[]);
     if database.read(known).await?.is_some() {
         return Ok(());

@@ -1,32 +1,19 @@
-//! Why a service does not start, or does not take another configuration.
-
-use weir_http::TlsError;
-use weir_service::config::ConfigError;
+//! The reason why a service does not start, or does not apply another configuration.
 
 use crate::certificates::CertificatesError;
 
 /// See the module.
+pub type StartError = weir_service::StartError<OpenError>;
+
+/// A part of a service that cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration makes no sense.
-    #[error("the configuration cannot be used")]
-    Config(#[from] ConfigError),
-    /// Certificate and key cannot be used.
-    #[error("the certificates cannot be used")]
-    Tls(#[from] TlsError),
-    /// Certificates of clients cannot be taken.
-    #[error("the certificates of clients cannot be taken")]
+pub enum OpenError {
+    /// Certificates of clients cannot be accepted.
+    #[error("could not use the certificates of clients")]
     Certificates(#[from] CertificatesError),
     /// The service behind the door does not start.
     #[error(transparent)]
     Service(#[from] weir_transfer::StartError),
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// As configured.
-        address: std::net::SocketAddr,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
 }
+
+impl weir_service::OwnError for OpenError {}

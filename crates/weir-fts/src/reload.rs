@@ -14,7 +14,12 @@ use weir_transfer::{
     config::{TransferConfig, X509Config},
 };
 
-use crate::{callers::Callers, certificates::Certificates, error::StartError, state::Door};
+use crate::{
+    callers::Callers,
+    certificates::Certificates,
+    error::{OpenError, StartError},
+    state::Door,
+};
 
 /// A service with the files that it has loaded.
 pub(crate) struct Reloading {
@@ -67,7 +72,7 @@ impl Reloading {
         let (config, waiting) = settle(&self.config.get(), config);
         let mut seen = look_at(files(&config));
         seen.remove(&Part::Trust);
-        let certificates = Certificates::named_by(&config)?;
+        let certificates = Certificates::named_by(&config).map_err(OpenError::Certificates)?;
         let (tls, end) = server_tls(&config, certificates.as_ref())?;
         let before = door.callers.get();
         let client = door.outbound.client.clone();

@@ -15,7 +15,7 @@ use crate::{
     callers::Callers,
     certificates::Certificates,
     door,
-    error::StartError,
+    error::{OpenError, StartError},
     relayed::answer_node,
     reload::{Reloading, files, server_tls},
     state::Door,
@@ -57,20 +57,20 @@ impl TransferService {
         weir_service::config::check(&config)?;
         // A file that changes while the store is opened is seen later.
         let seen = look_at(files(&config));
-        let outbound = Outbound::open(&config, SystemTime::now())?;
-        let certificates = Certificates::named_by(&config)?;
+        let outbound = Outbound::open(&config, SystemTime::now()).map_err(OpenError::Service)?;
+        let certificates = Certificates::named_by(&config).map_err(OpenError::Certificates)?;
         let (tls, certificate_end) = server_tls(&config, certificates.as_ref())?;
-        let opened = Opened::open(config.clone()).await?;
-        let listen = |source| StartError::Listen {
-            address: config.listen,
-            source,
-        };
-        let listener = weir_http::bind(config.listen).map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let opened = Opened::open(config.clone()).await.map_err(OpenError::Service)?;
+        let listen = StartError::listen(config.listen);
+        let listener = weir_http::bind(config.listen).map_err(&listen)?;
+        let address = listener.local_addr().map_err(&listen)?;
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
         let callers = Callers::new(&config, &url, outbound.client.clone(), certificates, None);
-        let service = opened.start(&url, outbound, callers.verifier.clone()).await?;
+        let service = opened
+            .start(&url, outbound, callers.verifier.clone())
+            .await
+            .map_err(OpenError::Service)?;
         let state = Arc::new(Door {
             service: service.service().clone(),
             url: url.clone(),
@@ -88,7 +88,8 @@ impl TransferService {
         let answering = Arc::downgrade(&state);
         service
             .begin(Box::new(move |asked| answer_node(answering.clone(), asked)))
-            .await?;
+            .await
+            .map_err(OpenError::Service)?;
         let reloading = Arc::new(Reloading::new(state.clone(), config.clone(), seen, tls.clone()));
         let limits = ServerLimits {
             connections: config.limits.connections,
@@ -97,7 +98,7 @@ impl TransferService {
             linger: LINGER,
             ..ServerLimits::default()
         };
-        let server = weir_http::serve(listener, tls, limits, door(state.clone())).map_err(listen)?;
+        let server = weir_http::serve(listener, tls, limits, door(state.clone())).map_err(&listen)?;
         service.tasks().spawn(keep_up(Arc::downgrade(&reloading)));
         // The first request need not wait for an issuer.
         service.tasks().spawn(warm(state.callers.get().verifier.clone()));

@@ -42,4 +42,4 @@ mod service;
 
 pub use config::{Client, ConfigError, IssuerConfig, SECRET_MIN, TlsFiles};
 pub use keys::KeyError;
-pub use service::{Issuer, Running, StartError};
+pub use service::{Issuer, OpenError, Running, StartError};

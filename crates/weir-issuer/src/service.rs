@@ -1,7 +1,6 @@
 //! The issuer's door, and the task that turns its keys.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use tracing::{info, warn};
 use weir_auth::jws::TOKEN_MAX;
 use weir_auth::signing::{jwks, key_set};
 use weir_auth::{Scope, Secret};
-use weir_http::{BodyError, ConnectionInfo, Identity, Reloadable, RunningServer, ServerLimits, ServerTls, TlsError};
+use weir_http::{BodyError, ConnectionInfo, Identity, Reloadable, RunningServer, ServerLimits, ServerTls};
 use weir_service::health::Readiness;
 use weir_service::reload::{Part, Reloads, Renew, keep_up, look, look_at};
 use weir_service::tasks::Tasks;
@@ -43,27 +42,15 @@ const SCOPE_SHOWN: usize = 200;
 /// How often the keys are looked at. The wait for the next turn is never longer, so that a clock that is set is noticed.
 const KEY_CHECK: Duration = Duration::from_secs(60);
 
-/// Why an issuer does not start.
+/// The reason why an issuer does not start.
+pub type StartError = weir_service::StartError<OpenError>;
+
+/// The issuer's signing keys cannot be read or written.
 #[derive(Debug, Error)]
-pub enum StartError {
-    /// Its configuration cannot be served.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Its signing keys cannot be had.
-    #[error("could not open the signing keys")]
-    Keys(#[from] KeyError),
-    /// Its certificate cannot be used.
-    #[error("could not use the issuer's certificate")]
-    Tls(#[from] TlsError),
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// The address of the configuration.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
-}
+#[error("could not open the signing keys")]
+pub struct OpenError(#[from] KeyError);
+
+impl weir_service::OwnError for OpenError {}
 
 /// An issuer that is not running.
 #[derive(Debug)]
@@ -141,16 +128,14 @@ impl Issuer {
     pub fn start(config: &IssuerConfig, identity: &Identity) -> Result<Running, StartError> {
         weir_service::config::check(config)?;
         let tls = ServerTls::from(Some(weir_http::server_config(identity)?));
-        let store = KeyStore::open(&config.key_directory)?;
-        let ring = store.load_or_create(seconds())?;
-        let offer = Offer::new(config.clone(), store.refresh_key()?.expose().as_bytes());
+        let store = KeyStore::open(&config.key_directory).map_err(OpenError)?;
+        let ring = store.load_or_create(seconds()).map_err(OpenError)?;
+        let refresh_key = store.refresh_key().map_err(OpenError)?;
+        let offer = Offer::new(config.clone(), refresh_key.expose().as_bytes());
         let offer = offer.map_err(ConfigError::from)?;
-        let listen = |source| StartError::Listen {
-            address: config.listen,
-            source,
-        };
-        let listener = weir_http::bind(config.listen).map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let listen = StartError::listen(config.listen);
+        let listener = weir_http::bind(config.listen).map_err(&listen)?;
+        let address = listener.local_addr().map_err(&listen)?;
         let shared = Arc::new(Shared {
             url: config.url.clone().unwrap_or_else(|| format!("https://{address}")),
             offer: Arc::new(offer).into(),
@@ -164,7 +149,7 @@ impl Issuer {
         shared
             .reloads
             .shows_certificate(weir_auth::x509::ends(&identity.chain_pem));
-        let server = weir_http::serve(listener, tls, limits(config), router(&shared)).map_err(listen)?;
+        let server = weir_http::serve(listener, tls, limits(config), router(&shared)).map_err(&listen)?;
         info!(url = %shared.url, %address, clients = config.clients.len(), "the issuer is ready");
         let tasks = Tasks::default();
         tasks.spawn(turn_keys(Arc::clone(&shared)));

@@ -5,6 +5,7 @@
 //! - [`metrics`]: a page of figures for Prometheus.
 //! - [`notify`]: start-up and shutdown reports to the service manager, systemd.
 //! - [`reload`]: reloading of the configuration, and of changed files, while the service runs.
+//! - [`StartError`]: the reasons why a service does not start.
 //! - [`tasks`]: work in the background, and its end.
 //! - [`time`]: the clock of a service, which never steps.
 //! - [`check`]: checks of the files, certificates, addresses and other services that a service needs, each with its
@@ -19,6 +20,9 @@ pub mod health;
 pub mod metrics;
 pub mod notify;
 pub mod reload;
+mod start;
 pub mod tasks;
 pub mod time;
 pub mod tls;
+
+pub use start::{OwnError, StartError};

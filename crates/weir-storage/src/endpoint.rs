@@ -6,7 +6,7 @@ use weir_auth::{
     mint::MintError,
     x509::{DoorError, X509Error},
 };
-use weir_http::{RunningServer, TlsError, bind_with, serve};
+use weir_http::{RunningServer, bind_with, serve};
 
 use weir_service::{
     reload::{self, Part},
@@ -19,7 +19,7 @@ use crate::{
     area::{Area, NameSpace},
     backend::OpenRoot,
     checksums::ChecksumDesk,
-    config::{ConfigError, StorageConfig},
+    config::StorageConfig,
     data::{BlockPool, blocking},
     memory::Budget,
     metrics::{Metrics, Traffic},
@@ -30,12 +30,12 @@ use crate::{
     service::{Endpoint, answer},
 };
 
-/// Why an endpoint did not start.
+/// The reason why an endpoint does not start.
+pub type StartError = weir_service::StartError<OpenError>;
+
+/// A part of an endpoint that cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration does not hold together.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+pub enum OpenError {
     /// An area's directory cannot be served.
     #[error("area {area}")]
     Area {
@@ -45,9 +45,6 @@ pub enum StartError {
         #[source]
         source: OpenRoot,
     },
-    /// Certificate, key or authorities cannot be used.
-    #[error("TLS")]
-    Tls(#[from] TlsError),
     /// The directories of `trust` cannot be read.
     #[error("trust.directories")]
     Trust(#[source] X509Error),
@@ -57,15 +54,6 @@ pub enum StartError {
     /// The key of the endpoint's own tokens cannot be used.
     #[error("tokens.key")]
     Tokens(#[from] MintError),
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// As configured.
-        address: SocketAddr,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
     /// There is no socket for fireflies.
     #[error("could not open a socket for fireflies")]
     Firefly {
@@ -83,6 +71,8 @@ pub enum StartError {
         source: io::Error,
     },
 }
+
+impl weir_service::OwnError for OpenError {}
 
 /// A storage endpoint.
 #[derive(Debug)]
@@ -134,14 +124,9 @@ impl Storage {
             let (areas, area, metrics) = (areas.clone(), area.clone(), metrics.clone());
             open.push(blocking(move || open_area(&*areas, &area, &metrics)).await?);
         }
-        let listener = bind_with(config.listen, &config.sockets.settings()).map_err(|source| StartError::Listen {
-            address: config.listen,
-            source,
-        })?;
-        let address = listener.local_addr().map_err(|source| StartError::Listen {
-            address: config.listen,
-            source,
-        })?;
+        let listener =
+            bind_with(config.listen, &config.sockets.settings()).map_err(StartError::listen(config.listen))?;
+        let address = listener.local_addr().map_err(StartError::listen(config.listen))?;
         let log_file = open_log(&config)?;
         let url = url(&config, address);
         let parts = Parts::make(&config, &url, &metrics, None)?;
@@ -167,7 +152,7 @@ impl Storage {
             let shared = shared.clone();
             tower::service_fn(move |request| answer(shared.current.get(), request))
         };
-        let server = serve(listener, tls, limits, service).map_err(|source| StartError::Listen { address, source })?;
+        let server = serve(listener, tls, limits, service).map_err(StartError::listen(address))?;
         endpoint.metrics.watch(server.watch_occupancy());
         endpoint.metrics.tcp.watch_clients(server.ledger());
         endpoint.metrics.watch_bandwidth(endpoint.admission.bandwidth());
@@ -191,9 +176,9 @@ impl Storage {
 }
 
 /// Opens the access log, if there is to be one.
-pub(crate) fn open_log(config: &StorageConfig) -> Result<Option<File>, StartError> {
+pub(crate) fn open_log(config: &StorageConfig) -> Result<Option<File>, OpenError> {
     let open = |path: &PathBuf| {
-        AccessLog::open(path).map_err(|source| StartError::Log {
+        AccessLog::open(path).map_err(|source| OpenError::Log {
             path: path.clone(),
             source,
         })

@@ -61,6 +61,6 @@ pub use config::{
     AreaConfig, Dav, Durability, IssuerConfig, Limits, Share, Sockets, SrrConfig, StorageConfig, TlsFiles,
     TokensConfig, TpcConfig, Trust,
 };
-pub use endpoint::{AreaCounters, Running, StartError, Storage};
+pub use endpoint::{AreaCounters, OpenError, Running, StartError, Storage};
 pub use metrics::Traffic;
 pub use opening::{Directories, OpenArea, separate};

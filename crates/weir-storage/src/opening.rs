@@ -19,7 +19,7 @@ use crate::{
     area::{Area, AreaSetup, ReadOnly},
     backend::{Backend, OpenRoot, PosixBackend},
     config::{AreaConfig, ConfigError, Durability, SEPARATE, StorageConfig, TokensConfig, overlap},
-    endpoint::StartError,
+    endpoint::OpenError,
     metrics::Metrics,
 };
 
@@ -66,9 +66,9 @@ pub fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
 }
 
 /// Opens, sweeps and counts an area.
-pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Metrics) -> Result<Arc<Area>, StartError> {
+pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Metrics) -> Result<Arc<Area>, OpenError> {
     let name = config.name.clone();
-    let backend = areas.open(config).map_err(|source| StartError::Area {
+    let backend = areas.open(config).map_err(|source| OpenError::Area {
         area: name.clone(),
         source,
     })?;

@@ -17,7 +17,7 @@ use crate::{
     checksums::ChecksumDesk,
     config::StorageConfig,
     data::BlockPool,
-    endpoint::StartError,
+    endpoint::{OpenError, StartError},
     memory::Budget,
     metrics::Metrics,
     opening::{copy_client, issuers_client, mintage, verifier_config},
@@ -64,11 +64,11 @@ impl Parts {
         before: Option<&Endpoint>,
     ) -> Result<Self, StartError> {
         let door = config.x509.as_ref().map(|x509| Door::open(x509, SystemTime::now()));
-        let door = door.transpose()?.map(Arc::new);
+        let door = door.transpose().map_err(OpenError::Door)?.map(Arc::new);
         let (tls, certificate) = server_tls(config, door.as_deref())?;
-        let mintage = mintage(config, url)?;
+        let mintage = mintage(config, url).map_err(OpenError::Tokens)?;
         let revocations = ServerRevocations::open(config.trust.directories.clone(), SystemTime::now());
-        let revocations = Arc::new(revocations.map_err(StartError::Trust)?);
+        let revocations = Arc::new(revocations.map_err(OpenError::Trust)?);
         let issuers_client = issuers_client(config, &revocations)?;
         let own = mintage.as_ref().map(|mintage| mintage.mint.as_issuer());
         let verifier = verifier_config(config, url, own);
@@ -128,13 +128,13 @@ pub(crate) fn server_tls(
 }
 
 /// The existing beacon, unless its configuration has changed: the beacon that marked a flow's start also marks its end.
-fn beacon(config: &StorageConfig, url: &str, before: Option<&Endpoint>) -> Result<Beacon, StartError> {
+fn beacon(config: &StorageConfig, url: &str, before: Option<&Endpoint>) -> Result<Beacon, OpenError> {
     let started = match before {
         Some(before) if before.config.firefly == config.firefly => return Ok(before.beacon.clone()),
         Some(before) => before.beacon.succeeded_by(config.firefly.clone(), &host_of(url)),
         None => Beacon::start(config.firefly.clone(), &host_of(url)),
     };
-    started.map_err(|source| StartError::Firefly { source })
+    started.map_err(|source| OpenError::Firefly { source })
 }
 
 /// The host of a URL, as others know it.

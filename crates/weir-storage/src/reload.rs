@@ -113,10 +113,7 @@ impl Shared {
         let (files, parts, log) = made.await?;
         server
             .tune(&config.sockets.settings())
-            .map_err(|source| StartError::Listen {
-                address: server.address(),
-                source,
-            })?;
+            .map_err(StartError::listen(server.address()))?;
         // From here on nothing can fail.
         self.reloads.have_read(files);
         before.log.redirect(log).await;

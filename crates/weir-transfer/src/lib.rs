@@ -39,6 +39,6 @@ mod upkeep;
 mod watchdog;
 
 pub use config::TransferConfig;
-pub use opening::StartError;
+pub use opening::{OpenError, StartError};
 pub use outbound::Outbound;
 pub use start::{Opened, Running};

@@ -11,21 +11,18 @@ use weir_sched::Config;
 use weir_store::postgres::Node;
 
 use crate::{
-    config::{ConfigError, TransferConfig},
+    config::TransferConfig,
     descriptors::Descriptors,
     events::Events,
     store::{Sealer, Store, StoreError, confirm_key, postgres::PostgresStore, sqlite::SqliteStore},
 };
 
-/// Why a service does not start.
+/// The reason why a service does not start.
+pub type StartError = weir_service::StartError<OpenError>;
+
+/// A part of a service that cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration makes no sense.
-    #[error("the configuration cannot be used")]
-    Config(#[from] ConfigError),
-    /// Certificates, keys or authorities cannot be used.
-    #[error("the certificates cannot be used")]
-    Tls(#[from] TlsError),
+pub enum OpenError {
     /// The directories of authorities cannot be read.
     #[error("trust.directories")]
     Trust(#[source] X509Error),
@@ -36,6 +33,8 @@ pub enum StartError {
     #[error("the events cannot be sent")]
     Events(#[from] SinkError),
 }
+
+impl weir_service::OwnError for OpenError {}
 
 /// This node as others shall see it.
 pub(crate) fn node(config: &TransferConfig, url: &str) -> Node {
@@ -65,13 +64,7 @@ pub(crate) async fn open(config: &TransferConfig) -> Result<OpenedStore, StoreEr
     let config = config.clone();
     let opened = tokio::task::spawn_blocking(move || -> Result<OpenedStore, StoreError> {
         if let Some(postgres) = &config.postgres {
-            let trust = match postgres.authorities.as_slice() {
-                [] => config.trust.roots(),
-                files => weir_http::TrustRoots {
-                    files: files.to_vec(),
-                    directories: Vec::new(),
-                },
-            };
+            let trust = postgres.trust(config.trust.roots());
             // The configuration was checked: with PostgreSQL there is one.
             let key = config.key_file.clone().unwrap_or_default();
             let (sealer, fresh) = Sealer::from_file(&key)?;

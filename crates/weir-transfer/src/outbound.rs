@@ -7,7 +7,7 @@ use weir_http::{Client, TrustRoots};
 
 use crate::{
     config::TransferConfig,
-    opening::{StartError, client},
+    opening::{OpenError, StartError, client},
 };
 
 /// The client's trust roots and revocation lists, reloaded when their files change.
@@ -25,7 +25,7 @@ impl Outbound {
     /// # Errors
     /// They cannot be read.
     pub fn open(config: &TransferConfig, now: SystemTime) -> Result<Self, StartError> {
-        let revocations = ServerRevocations::open(directories(config), now).map_err(StartError::Trust)?;
+        let revocations = ServerRevocations::open(directories(config), now).map_err(OpenError::Trust)?;
         let revocations = Arc::new(revocations);
         Ok(Self {
             client: client(config)?.judging(revocations.clone())?,

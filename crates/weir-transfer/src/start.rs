@@ -17,7 +17,7 @@ use crate::{
     events::Events,
     evolution::Evolution,
     nodes::{Membership, RemoteExecutor, SchedulerHandle, SubmissionEntry},
-    opening::{StartError, events, for_users, host_of, node, open, rules},
+    opening::{OpenError, StartError, events, for_users, host_of, node, open, rules},
     outbound::Outbound,
     service::{AnswerNode, FileIds, ReadPlaces, Service},
     settings::{Settings, configured},
@@ -47,8 +47,8 @@ impl Opened {
     /// [`StartError`]
     pub async fn open(config: TransferConfig) -> Result<Self, StartError> {
         weir_service::config::check(&config)?;
-        let (store, shared) = open(&config).await?;
-        let settings = Settings::load(store.as_ref(), configured(&config))?;
+        let (store, shared) = open(&config).await.map_err(OpenError::Store)?;
+        let settings = Settings::load(store.as_ref(), configured(&config)).map_err(OpenError::Store)?;
         Ok(Self {
             config,
             store,
@@ -70,13 +70,13 @@ impl Opened {
         } = self;
         let refresher = TokenRefresher::new(&outbound.client, verifier, store.clone(), rules(&config))?;
         let tasks = Tasks::default();
-        let events = events(&config, &host_of(url), &store, &outbound.client)?;
+        let events = events(&config, &host_of(url), &store, &outbound.client).map_err(OpenError::Events)?;
         let membership = shared.map(|shared| Membership::new(shared, node(&config, url), tasks.stop().clone()));
         let entry = match &membership {
             Some(membership) => {
                 // Its time begins before anything does.
-                membership.pulse().await?;
-                Some(SubmissionEntry::new(membership.clone())?)
+                membership.pulse().await.map_err(OpenError::Store)?;
+                Some(SubmissionEntry::new(membership.clone()).map_err(OpenError::Store)?)
             }
             None => None,
         };
@@ -124,7 +124,9 @@ impl Running {
     pub async fn begin(&self, answers: AnswerNode) -> Result<(), StartError> {
         // It begins once.
         let _ = self.service.answer_node.set(answers);
-        begin(&self.service, self.entry.clone(), &self.tasks).await?;
+        begin(&self.service, self.entry.clone(), &self.tasks)
+            .await
+            .map_err(OpenError::Store)?;
         let (service, tasks) = (&self.service, &self.tasks);
         crate::upkeep::start(service, tasks);
         let handle = service.driver.clone();

@@ -1,7 +1,7 @@
 //! `weir catalog check`.
 
 use serde::Serialize;
-use weir_catalog::{Catalog, CatalogConfig, StartError};
+use weir_catalog::{Catalog, CatalogConfig, OpenError, StartError};
 use weir_service::config;
 
 use crate::cli::CatalogCheckArguments;
@@ -35,7 +35,10 @@ pub(super) async fn run(arguments: &CatalogCheckArguments, output: &Output) -> R
 }
 
 fn failure(error: StartError) -> Failure {
-    let is_served = matches!(&error, StartError::Store(weir_store::StoreError::Locked { .. }));
+    let is_served = matches!(
+        &error,
+        StartError::Own(OpenError::Store(weir_store::StoreError::Locked { .. }))
+    );
     let failure = Failure::could_not_run(error);
     if is_served {
         failure.with_remedy("stop the catalogue first, or check a copy: weir catalog backup")
