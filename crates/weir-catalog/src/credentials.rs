@@ -7,6 +7,7 @@ use weir_auth::{
     Secret,
     client::{TokenError, TokenSource},
 };
+use weir_fts_api::Bearer;
 use weir_http::Client;
 use weir_service::config::Invalid;
 
@@ -95,6 +96,9 @@ pub(crate) fn keeps_secrets(url: &str) -> bool {
     }
 }
 
+/// The scope of tokens for a transfer service, as Rucio asks for it.
+const FTS_SCOPE: &str = "fts";
+
 /// Tokens for requests. Clones share their cache.
 #[derive(Debug, Clone)]
 pub struct Credentials(Option<TokenSource>);
@@ -124,15 +128,16 @@ impl Credentials {
         Ok(Self(source))
     }
 
-    /// A token with these scopes for the service at a URL. Its audience is the host, as Rucio asks for it.
-    ///
-    /// # Errors
-    /// [`TokenError`].
-    pub async fn token(&self, scopes: &str, url: &str) -> Result<Option<Secret>, TokenError> {
-        self.token_for(scopes, host(url)).await
+    /// The tokens for a transfer service, whose audience is its host, as Rucio asks for them. `None`: there are none.
+    pub fn of_fts(&self, url: &str) -> Option<Bearer> {
+        self.0.clone().map(|source| Bearer {
+            source,
+            audience: host(url).to_owned(),
+            scope: FTS_SCOPE.to_owned(),
+        })
     }
 
-    /// The same for an audience that is known.
+    /// A token with these scopes for this audience.
     ///
     /// # Errors
     /// [`TokenError`].
@@ -159,13 +164,6 @@ impl Credentials {
         let path = format!("/{}", path.trim_matches('/'));
         let scopes = rights.iter().map(|right| format!("{right}:{path}")).collect::<Vec<_>>();
         self.token_for(&scopes.join(" "), audience).await
-    }
-
-    /// Lets go of a token that the service at a URL refused.
-    pub fn discard(&self, scopes: &str, url: &str) {
-        if let Some(source) = &self.0 {
-            source.discard(scopes, host(url));
-        }
     }
 }
 

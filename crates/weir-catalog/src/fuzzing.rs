@@ -14,7 +14,7 @@ use weir_rules::{
 use crate::{
     filters::Filter,
     requests::{Attempt, outgoing::Carried, uid::Tag},
-    transfers::{answer::Answer, events},
+    transfers::{answer::JobAnswer, events},
 };
 
 /// Filters of searches.
@@ -42,7 +42,7 @@ pub fn expressions(data: &[u8]) {
 /// Answers and messages of transfer services. Ends are only of attempts that were asked for, each at most once.
 pub fn answers(data: &[u8]) {
     let _ = events::job_of(data);
-    let Ok(answer) = serde_json::from_slice::<Answer>(data) else {
+    let Ok(jobs) = weir_fts_api::Job::read_all(data) else {
         return;
     };
     let carried = |request: u64| Carried {
@@ -54,7 +54,7 @@ pub fn answers(data: &[u8]) {
         is_cancelled: request == 2,
     };
     let carried = [1, 2, 3].map(carried);
-    for job in answer.jobs() {
+    for job in jobs.into_iter().filter_map(JobAnswer::of) {
         let ends = job.ends(&carried, Tag::new(5));
         let mut requests = ends.iter().map(|end| end.attempt.request).collect::<Vec<_>>();
         requests.dedup();

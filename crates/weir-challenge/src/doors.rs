@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use weir_fts_api::{Bearer, FtsClient, FtsCredential};
 use weir_grid::{CatalogAccess, EmbeddedGrid, GridCredentials, KindDescription, TransferCredential};
 use weir_http::Identity;
 use weir_model::{Grid, RseKind};
 
 use crate::RunError;
-use crate::rest::{Credential, Service, TokenFor};
+use crate::rest::{Service, TokenFor};
 use crate::rules::CatalogService;
 use crate::storage::StorageDoor;
 
@@ -17,7 +18,7 @@ pub(crate) struct Doors {
     /// One per RSE, in the order of the grid file.
     pub(crate) storage: Vec<StorageDoor>,
     /// The transfer service.
-    pub(crate) transfer: Service,
+    pub(crate) transfer: FtsClient,
     /// The certificate that is delegated to the transfer service, if it takes no token.
     pub(crate) delegated: Option<Identity>,
     /// The catalogue, if the grid has one.
@@ -98,20 +99,16 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
     let access = running.transfer();
     let (credential, delegated) = match &access.credential {
         TransferCredential::Token { tokens, audience } => {
-            let token = TokenFor {
+            let bearer = Bearer {
                 source: tokens.clone(),
                 audience: audience.clone(),
                 scope: TRANSFER_SCOPE.to_owned(),
             };
-            (Credential::Bearer(token), None)
+            (FtsCredential::Bearer(bearer), None)
         }
-        TransferCredential::Certificate(identity) => (Credential::Certificate, Some(identity.clone())),
+        TransferCredential::Certificate(identity) => (FtsCredential::Certificate, Some(identity.clone())),
     };
-    let transfer = Service {
-        url: access.url.trim_end_matches('/').to_owned(),
-        credential,
-        client: access.client.clone(),
-    };
+    let transfer = FtsClient::new(&access.url, access.client.clone(), credential);
     Ok(Doors {
         storage,
         transfer,
@@ -130,7 +127,8 @@ pub(crate) fn catalog(access: &CatalogAccess) -> CatalogService {
     CatalogService {
         service: Service {
             url: access.url.clone(),
-            credential: Credential::Rucio(token, access.account.clone()),
+            token,
+            account: access.account.clone(),
             client: access.client.clone(),
         },
         account: access.account.clone(),

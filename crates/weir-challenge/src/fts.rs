@@ -4,21 +4,33 @@ mod delegation;
 
 pub(crate) use self::delegation::Renewal;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{Method, StatusCode};
-use serde::{Deserialize, Serialize};
+use http::StatusCode;
+use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 use weir_auth::Secret;
-use weir_units::Algorithm;
+use weir_fts_api::{File, FtsClient, FtsCredential, FtsError, FtsTime, Job, NewTransfer, Params, Reason, Submission};
+use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Party};
 
-use crate::injection::{Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase, RuleCopy};
-use crate::rest::{Credential, Service};
+use crate::injection::{
+    Batch, HeldBack, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase, RuleCopy,
+};
 use crate::storage::StorageDoor;
+
+/// Time for one request.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Wait when the service says "later" without saying when.
+const LATER: Duration = Duration::from_secs(2);
+
+/// Longest wait that the service may ask for.
+const LATER_MAX: Duration = Duration::from_secs(60);
 
 /// File fields asked for when polling; `weir` is ours and absent elsewhere.
 const FIELDS: &str = "file_state,file_metadata,dest_surl,reason,start_time,finish_time,retry,weir";
@@ -26,115 +38,51 @@ const FIELDS: &str = "file_state,file_metadata,dest_surl,reason,start_time,finis
 /// A transfer service that speaks the FTS3 REST API.
 #[derive(Debug, Clone)]
 pub(crate) struct FtsDoor {
-    service: Service,
+    client: FtsClient,
     doors: Arc<Vec<StorageDoor>>,
     /// Name of the run, which no other has.
     run: String,
 }
 
-/// The service's answer about the caller.
-#[derive(Debug, Deserialize)]
-struct Whoami {
-    /// Namespaces of deterministic job ids, one per VO.
-    #[serde(default)]
-    vos_id: Vec<Uuid>,
-    #[serde(default)]
-    user_dn: Option<String>,
-    #[serde(default)]
-    vos: Vec<String>,
-    #[serde(default)]
-    delegation_id: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Submitted {
-    job_id: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Answer {
-    Many(Vec<Job>),
-    One(Box<Job>),
-}
-
-#[derive(Debug, Deserialize)]
-struct Job {
-    #[serde(rename = "job_id")]
-    id: String,
-    #[serde(default)]
-    http_status: Option<String>,
-    #[serde(default)]
-    files: Vec<FileState>,
-}
-
-#[derive(Debug, Deserialize)]
-struct FileState {
-    #[serde(rename = "file_state")]
-    state: String,
-    #[serde(rename = "file_metadata", default)]
-    metadata: Option<Metadata>,
-    #[serde(default)]
-    reason: Option<String>,
-    #[serde(default)]
-    start_time: Option<String>,
-    #[serde(default)]
-    finish_time: Option<String>,
-    /// Attempts after the first.
-    #[serde(default)]
-    retry: Option<u32>,
-    #[serde(default)]
-    weir: Option<Extension>,
-}
-
-/// The answer of Weir's transfer service about a link.
-#[derive(Debug, Deserialize)]
-struct Link {
-    #[serde(default)]
-    reasons: Vec<Reason>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Reason {
-    text: String,
-    #[serde(default)]
-    faults: bool,
-    #[serde(default)]
-    party: Option<String>,
-}
-
 /// Metadata of a file, which answers repeat: the number of a transfer of the run, or the id of a request of the catalogue.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Metadata {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     weir_transfer: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
 
-/// Additional data of Weir's transfer service about a file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Extension {
-    mode: Option<String>,
-    bytes_moved: Option<u64>,
-    bytes_moved_total: Option<u64>,
-    counted_bytes: Option<u64>,
-    first_byte_ms: Option<u64>,
-    started_ms: Option<u64>,
-    finished_ms: Option<u64>,
-    error_class: Option<String>,
-    party: Option<String>,
-    phase: Option<String>,
-    remedy: Option<String>,
-    attempts: Option<u32>,
+impl From<FtsError> for InjectionError {
+    fn from(error: FtsError) -> Self {
+        let is_busy = error.is_busy();
+        match error {
+            FtsError::Refused { url, retry_after, .. } if is_busy => Self::Busy {
+                door: url,
+                after: retry_after.map_or(LATER, |after| after.clamp(Duration::from_secs(1), LATER_MAX)),
+            },
+            FtsError::Refused {
+                url, status, message, ..
+            } => Self::Refused {
+                door: url,
+                status,
+                message,
+            },
+            FtsError::Token { url, source } => Self::Token {
+                door: url,
+                source: source.into(),
+            },
+            FtsError::Unreachable { url, source } | FtsError::Senseless { url, source } => {
+                Self::Unreachable { door: url, source }
+            }
+        }
+    }
 }
 
 impl FtsDoor {
     /// Makes a door to the service, which moves files between `doors` for the run of this name.
-    pub(crate) fn new(service: Service, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
+    pub(crate) fn new(client: FtsClient, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
         Self {
-            service,
+            client: client.patient(PATIENCE),
             doors,
             run: run.to_owned(),
         }
@@ -142,27 +90,17 @@ impl FtsDoor {
 
     /// Where the service answers.
     pub(crate) fn url(&self) -> &str {
-        &self.service.url
+        self.client.url()
     }
 
     /// Asks for the transfers of jobs that the catalogue submitted; gives their states by the ids of the requests.
     pub(crate) async fn requests(&self, jobs: &[&str]) -> Result<HashMap<String, Observed>, InjectionError> {
-        let known = match (self.jobs(jobs).await, jobs) {
-            (Err(InjectionError::Refused { status, .. }), [_]) if status == StatusCode::NOT_FOUND => Vec::new(),
+        let known = match (self.client.jobs(jobs, FIELDS).await, jobs) {
+            (Err(error), [_]) if error.status() == Some(StatusCode::NOT_FOUND) => Vec::new(),
             (known, _) => known?,
         };
-        let files = known.into_iter().flat_map(|job| job.files);
-        Ok(files.filter_map(FileState::of_catalog).collect())
-    }
-
-    async fn jobs(&self, ids: &[&str]) -> Result<Vec<Job>, InjectionError> {
-        let path = format!("/jobs/{}?files={FIELDS}", ids.join(","));
-        let answer = self.service.ask(Method::GET, &path, None).await?;
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| self.service.unreachable(error))?;
-        Ok(match answer {
-            Answer::Many(jobs) => jobs,
-            Answer::One(job) => vec![*job],
-        })
+        let files = known.into_iter().flat_map(|job| job.files.unwrap_or_default());
+        Ok(files.filter_map(|file| of_catalog(&file)).collect())
     }
 
     /// Names a batch for the service, the same at each try.
@@ -171,30 +109,20 @@ impl FtsDoor {
         format!("{}-{first}", self.run)
     }
 
-    async fn whoami(&self) -> Result<Whoami, InjectionError> {
-        let answer = self.service.ask(Method::GET, "/whoami", None).await?;
-        serde_json::from_slice(&answer).map_err(|error| self.service.unreachable(error))
-    }
-
     /// The job that the service made of a batch: FTS3 derives ids from VO and `sid`.
     async fn known_job(&self, batch: &Batch) -> Result<JobId, InjectionError> {
-        let whoami = self.whoami().await?;
-        let space = whoami
-            .vos_id
-            .first()
-            .ok_or_else(|| self.service.unreachable("whoami names no VO"))?;
-        Ok(JobId::Job(
-            Uuid::new_v5(space, self.sid_of(batch).as_bytes()).to_string(),
-        ))
+        let namespace = self.client.namespace().await?;
+        let id = Uuid::new_v5(&namespace, self.sid_of(batch).as_bytes());
+        Ok(JobId::Job(id.to_string()))
     }
 
     /// Tokens for the storages of a batch: one pair for all of it, since it is one link. None where the service acts by a delegated certificate.
     async fn tokens(&self, batch: &Batch) -> Result<Option<(Secret, Secret)>, InjectionError> {
-        if matches!(self.service.credential, Credential::Certificate) {
+        if matches!(self.client.credential(), FtsCredential::Certificate) {
             return Ok(None);
         }
         let no_token = |error: crate::storage::StorageError| InjectionError::Token {
-            door: self.service.url.clone(),
+            door: self.client.url().to_owned(),
             source: error.into(),
         };
         let read = self.doors[batch.source].token_to_read().await.map_err(no_token)?;
@@ -203,49 +131,50 @@ impl FtsDoor {
     }
 
     /// Writes the job that FTS is sent.
-    async fn job(&self, batch: &Batch) -> Result<serde_json::Value, InjectionError> {
+    async fn job(&self, batch: &Batch) -> Result<Submission, InjectionError> {
         let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
-        let tokens = self.tokens(batch).await?;
-        let file = |order: &crate::injection::Order| {
-            let checksum = order.checksum.as_ref().map(|checksum| {
-                let name = match checksum.algorithm {
-                    Algorithm::Adler32 => "ADLER32",
-                    Algorithm::Crc32c => "CRC32C",
-                    Algorithm::Md5 => "MD5",
-                    Algorithm::Sha256 => "SHA-256",
-                };
-                format!("{name}:{}", checksum.hex())
-            });
-            let mut file = json!({
-                "sources": [order.source],
-                "destinations": [order.destination],
-                "filesize": order.size.0,
-                "checksum": checksum,
-                "activity": batch.activity,
-                "metadata": Metadata { weir_transfer: Some(order.id), request_id: None },
-            });
-            if let Some((read, write)) = &tokens {
-                file["source_tokens"] = json!([read.expose()]);
-                file["destination_tokens"] = json!([write.expose()]);
-            }
-            file
+        let (read, write) = self.tokens(batch).await?.unzip();
+        let file = |order: &Order| NewTransfer {
+            sources: vec![order.source.clone()],
+            destinations: vec![order.destination.clone()],
+            source_tokens: read.iter().cloned().collect(),
+            destination_tokens: write.iter().cloned().collect(),
+            filesize: Some(order.size.0),
+            checksum: order.checksum.as_ref().map(written),
+            activity: Some(batch.activity.clone()),
+            metadata: Some(json!({ "weir_transfer": order.id })),
+            ..NewTransfer::default()
         };
-        let mut parameters = json!({
-            "verify_checksum": verification(source.is_without_checksums(), destination.is_without_checksums()),
-            "overwrite": false,
-            "unmanaged_tokens": tokens.is_some(),
-            "id_generator": "deterministic",
-            "sid": self.sid_of(batch),
-            "job_metadata": { "issuer": "weir-challenge", "run": self.run },
-        });
-        if let Some(mode) = batch.mode {
-            parameters["copy_mode"] = mode.into();
-        }
-        if batch.single_attempt {
-            parameters["retry"] = (-1).into();
-        }
-        Ok(json!({ "params": parameters, "files": batch.orders.iter().map(file).collect::<Vec<_>>() }))
+        let params = Params {
+            verify_checksum: Some(verification(
+                source.is_without_checksums(),
+                destination.is_without_checksums(),
+            )),
+            overwrite: Some(false),
+            unmanaged_tokens: Some(read.is_some()),
+            id_generator: Some("deterministic"),
+            sid: Some(self.sid_of(batch)),
+            job_metadata: Some(json!({ "issuer": "weir-challenge", "run": self.run })),
+            copy_mode: batch.mode,
+            retry: batch.single_attempt.then_some(-1),
+            ..Params::default()
+        };
+        Ok(Submission {
+            files: batch.orders.iter().map(file).collect(),
+            params,
+        })
     }
+}
+
+/// A checksum in FTS3's form.
+fn written(checksum: &Checksum) -> String {
+    let name = match checksum.algorithm {
+        Algorithm::Adler32 => "ADLER32",
+        Algorithm::Crc32c => "CRC32C",
+        Algorithm::Md5 => "MD5",
+        Algorithm::Sha256 => "SHA-256",
+    };
+    format!("{name}:{}", checksum.hex())
 }
 
 /// The ends whose checksums are compared with the known one; the arguments are true for an end that reports none.
@@ -260,50 +189,45 @@ fn verification(source: bool, destination: bool) -> &'static str {
 
 impl InjectionDoor for FtsDoor {
     async fn known_as(&self) -> Result<String, InjectionError> {
-        let whoami = self.whoami().await?;
-        let user = whoami.user_dn.unwrap_or_else(|| "a user without a name".to_owned());
+        let whoami = self.client.whoami().await?;
+        let user = match &*whoami.user_dn {
+            "" => "a user without a name",
+            user => user,
+        };
         Ok(format!("{user}, VO {}", whoami.vos.join(", ")))
     }
 
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
         let job = self.job(batch).await?;
-        let answer = match self.service.ask(Method::POST, "/jobs", Some(job)).await {
+        match self.client.submit(&job).await {
             // Accepted at an earlier try whose answer was lost: a second job would collide with the first one's files.
-            Err(InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
-                return self.known_job(batch).await;
-            }
-            answer => answer?,
-        };
-        let submitted: Submitted = serde_json::from_slice(&answer).map_err(|error| self.service.unreachable(error))?;
-        Ok(JobId::Job(submitted.job_id))
+            Err(error) if error.status() == Some(StatusCode::CONFLICT) => self.known_job(batch).await,
+            answer => Ok(JobId::Job(answer?.to_string())),
+        }
     }
 
     async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobState)>, InjectionError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
-        let known = match (self.jobs(&ids).await, jobs) {
+        let known = match (self.client.jobs(&ids, FIELDS).await, jobs) {
             // Of several jobs each has a status of its own.
-            (Err(InjectionError::Refused { status, .. }), [job]) if status == StatusCode::NOT_FOUND => {
+            (Err(error), [job]) if error.status() == Some(StatusCode::NOT_FOUND) => {
                 return Ok(vec![(job.clone(), JobState::Unknown)]);
             }
             (known, _) => known?,
         };
-        Ok(known.into_iter().filter_map(Job::state).collect())
+        Ok(known.into_iter().filter_map(state).collect())
     }
 
     async fn held_back(&self, source: usize, destination: usize) -> Option<HeldBack> {
         let (source, destination) = (self.doors[source].origin(), self.doors[destination].origin());
-        let path = format!("/why/link?source_se={source}&dest_se={destination}");
         // An FTS3 has no such path.
-        let answer = self.service.ask(Method::GET, &path, None).await.ok()?;
-        serde_json::from_slice::<Link>(&answer).ok()?.held_back()
+        let link = self.client.why_link(source, destination).await.ok()?;
+        held_back(&link.reasons)
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
-        self.service
-            .ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
-            .await
-            .map(|_| ())
+        Ok(self.client.cancel(&ids).await?)
     }
 
     async fn remaining(&self, _: &[RuleCopy]) -> Result<BTreeSet<RuleCopy>, InjectionError> {
@@ -311,88 +235,79 @@ impl InjectionDoor for FtsDoor {
     }
 }
 
-impl Link {
-    fn held_back(self) -> Option<HeldBack> {
-        let texts: Vec<String> = self.reasons.iter().map(|reason| reason.text.clone()).collect();
-        let failures = self.reasons.iter().find(|reason| reason.faults);
-        (!texts.is_empty()).then(|| HeldBack {
-            text: weir_auth::redact(&texts.join("; ")),
-            by_failures: failures.is_some(),
-            party: failures.and_then(|reason| Party::parse(reason.party.as_deref()?)),
-        })
+fn held_back(reasons: &[Reason<'_>]) -> Option<HeldBack> {
+    let texts: Vec<&str> = reasons.iter().map(|reason| reason.text.as_str()).collect();
+    let failures = reasons.iter().find(|reason| reason.faults);
+    (!texts.is_empty()).then(|| HeldBack {
+        text: weir_auth::redact(&texts.join("; ")),
+        by_failures: failures.is_some(),
+        party: failures.and_then(|reason| Party::parse(reason.party.as_deref()?)),
+    })
+}
+
+/// Returns the state of a job; `None` where the service could not look.
+fn state(job: Job<'_>) -> Option<(JobId, JobState)> {
+    let status = job.http_status.as_deref().unwrap_or("200");
+    let state = match status.split(' ').next() {
+        Some("200") => JobState::Known(job.files.unwrap_or_default().iter().filter_map(own).collect()),
+        Some("404") => JobState::Unknown,
+        _ => return None,
+    };
+    Some((JobId::Job(job.job_id?.to_string()), state))
+}
+
+fn metadata(file: &File<'_>) -> Option<Metadata> {
+    serde_json::from_str(file.file_metadata.as_ref()?.get()).ok()
+}
+
+/// Returns the observation of a transfer of ours; `None` for others.
+fn own(file: &File<'_>) -> Option<Observed> {
+    Some(observed(file, metadata(file)?.weir_transfer?))
+}
+
+/// Returns the observation of a transfer of the catalogue, with the id of its request; `None` for others.
+fn of_catalog(file: &File<'_>) -> Option<(String, Observed)> {
+    Some((metadata(file)?.request_id?, observed(file, 0)))
+}
+
+fn observed(file: &File<'_>, id: u64) -> Observed {
+    let weir = file.weir.clone().unwrap_or_default();
+    let phase = match file.file_state.as_deref().unwrap_or_default() {
+        "FINISHED" | "ARCHIVING" => Phase::Finished,
+        "FAILED" => Phase::Failed,
+        "CANCELED" => Phase::Cancelled,
+        "ACTIVE" => Phase::Active,
+        _ => Phase::Queued,
+    };
+    Observed {
+        id,
+        phase,
+        started: moment(weir.started_ms, file.start_time),
+        ended: moment(weir.finished_ms, file.finish_time),
+        bytes_moved: match phase {
+            Phase::Finished => weir.bytes_moved,
+            _ => weir.bytes_moved_total.or(weir.bytes_moved),
+        },
+        counted: weir.counted_bytes,
+        first_byte: weir.first_byte_ms.map(Duration::from_millis),
+        mode: weir.mode.map(Cow::into_owned),
+        retries: weir
+            .attempts
+            .map(|attempts| attempts.saturating_sub(1))
+            .or(file.retry)
+            .unwrap_or(0),
+        class: weir.error_class.as_deref().and_then(ErrorClass::parse),
+        party: weir.party.as_deref().and_then(Party::parse),
+        failed_in: weir.phase.as_deref().and_then(weir_world::Phase::parse),
+        reason: weir_auth::redact(file.reason.as_deref().unwrap_or_default()),
+        remedy: weir.remedy.map(Cow::into_owned),
+        passages: None,
     }
 }
 
-impl Job {
-    /// Returns the state of the job; `None` where the service could not look.
-    fn state(self) -> Option<(JobId, JobState)> {
-        let status = self.http_status.as_deref().unwrap_or("200");
-        let state = match status.split(' ').next() {
-            Some("200") => JobState::Known(self.files.into_iter().filter_map(FileState::own).collect()),
-            Some("404") => JobState::Unknown,
-            _ => return None,
-        };
-        Some((JobId::Job(self.id), state))
-    }
-}
-
-impl FileState {
-    /// Returns the observation of a transfer of ours; `None` for others.
-    fn own(self) -> Option<Observed> {
-        let id = self.metadata.as_ref()?.weir_transfer?;
-        Some(self.observed(id))
-    }
-
-    /// Returns the observation of a transfer of the catalogue, with the id of its request; `None` for others.
-    fn of_catalog(mut self) -> Option<(String, Observed)> {
-        let request = self.metadata.as_mut()?.request_id.take()?;
-        Some((request, self.observed(0)))
-    }
-
-    fn observed(self, id: u64) -> Observed {
-        let weir = self.weir.unwrap_or_default();
-        let phase = match self.state.as_str() {
-            "FINISHED" | "ARCHIVING" => Phase::Finished,
-            "FAILED" => Phase::Failed,
-            "CANCELED" => Phase::Cancelled,
-            "ACTIVE" => Phase::Active,
-            _ => Phase::Queued,
-        };
-        Observed {
-            id,
-            phase,
-            started: moment(weir.started_ms, self.start_time.as_deref()),
-            ended: moment(weir.finished_ms, self.finish_time.as_deref()),
-            bytes_moved: match phase {
-                Phase::Finished => weir.bytes_moved,
-                _ => weir.bytes_moved_total.or(weir.bytes_moved),
-            },
-            counted: weir.counted_bytes,
-            first_byte: weir.first_byte_ms.map(Duration::from_millis),
-            mode: weir.mode,
-            retries: weir
-                .attempts
-                .map(|attempts| attempts.saturating_sub(1))
-                .or(self.retry)
-                .unwrap_or(0),
-            class: weir.error_class.as_deref().and_then(ErrorClass::parse),
-            party: weir.party.as_deref().and_then(Party::parse),
-            failed_in: weir.phase.as_deref().and_then(weir_world::Phase::parse),
-            reason: weir_auth::redact(self.reason.as_deref().unwrap_or_default()),
-            remedy: weir.remedy,
-            passages: None,
-        }
-    }
-}
-
-/// Takes the exact moment where there is one, else FTS's own: UTC without zone, whole seconds.
-fn moment(millis: Option<u64>, text: Option<&str>) -> Option<SystemTime> {
-    if let Some(millis) = millis {
-        return Some(SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
-    }
-    let civil: jiff::civil::DateTime = text?.parse().ok()?;
-    let moment = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
-    Some(SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(moment.as_millisecond()).ok()?))
+/// Takes the exact moment where there is one, else FTS's own, to the second.
+fn moment(millis: Option<i64>, time: Option<FtsTime>) -> Option<SystemTime> {
+    millis.map(FtsTime).or(time).map(FtsTime::system)
 }
 
 #[cfg(test)]
@@ -401,7 +316,7 @@ mod tests {
     use super::*;
 
     fn observed(json: &str) -> Option<Observed> {
-        serde_json::from_str::<FileState>(json).unwrap().own()
+        own(&serde_json::from_str(json).unwrap())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Requests to a REST service, and the classification of its answers for an injection.
+//! Requests to a catalogue that speaks the Rucio REST API, and the classification of its answers for an injection.
 
 use std::error::Error;
 use std::time::Duration;
@@ -22,26 +22,17 @@ const LATER: Duration = Duration::from_secs(2);
 /// Largest answer read: 100 jobs of 200 files with long error texts.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
-/// A service and the credential for it.
+/// A catalogue and the credential for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     /// Without a slash at the end.
     pub(crate) url: String,
-    /// The credential of each request.
-    pub(crate) credential: Credential,
+    /// The token of each request.
+    pub(crate) token: TokenFor,
+    /// The account of each request.
+    pub(crate) account: String,
     /// A client that trusts it.
     pub(crate) client: Client,
-}
-
-/// A credential for a service.
-#[derive(Debug, Clone)]
-pub(crate) enum Credential {
-    /// A token in `Authorization: Bearer …`.
-    Bearer(TokenFor),
-    /// A token in `X-Rucio-Auth-Token: …`, and the account.
-    Rucio(TokenFor, String),
-    /// The certificate that the client shows.
-    Certificate,
 }
 
 /// Where tokens come from, and which are asked for.
@@ -63,31 +54,19 @@ impl Service {
         path: &str,
         content: Option<serde_json::Value>,
     ) -> Result<Vec<u8>, InjectionError> {
-        let content = content.map(|json| ("application/json", Bytes::from(json.to_string())));
+        let content = content.map(|json| Bytes::from(json.to_string()));
         let first = self.ask_once(method.clone(), path, content.clone()).await;
-        match (&first, &self.credential) {
-            (Err(InjectionError::Refused { status, .. }), Credential::Bearer(token) | Credential::Rucio(token, _))
-                if *status == StatusCode::UNAUTHORIZED =>
-            {
-                token.source.discard(&token.scope, &token.audience);
+        match &first {
+            Err(InjectionError::Refused { status, .. }) if *status == StatusCode::UNAUTHORIZED => {
+                self.token.source.discard(&self.token.scope, &self.token.audience);
                 self.ask_once(method, path, content).await
             }
             _ => first,
         }
     }
 
-    /// Puts a text.
-    ///
-    /// # Errors
-    /// As [`Self::ask`].
-    pub(crate) async fn put_text(&self, path: &str, text: String) -> Result<(), InjectionError> {
-        self.ask_once(Method::PUT, path, Some(("text/plain", text.into())))
-            .await
-            .map(drop)
-    }
-
-    async fn token(&self, token: &TokenFor) -> Result<Secret, InjectionError> {
-        let answer = token.source.token(&token.scope, &token.audience).await;
+    async fn token(&self) -> Result<Secret, InjectionError> {
+        let answer = self.token.source.token(&self.token.scope, &self.token.audience).await;
         answer.map_err(|error| InjectionError::Token {
             door: self.url.clone(),
             source: error.into(),
@@ -111,12 +90,7 @@ impl Service {
         last.ok_or_else(|| self.unreachable("it redirects the request nowhere"))
     }
 
-    async fn ask_once(
-        &self,
-        method: Method,
-        path: &str,
-        content: Option<(&str, Bytes)>,
-    ) -> Result<Vec<u8>, InjectionError> {
+    async fn ask_once(&self, method: Method, path: &str, content: Option<Bytes>) -> Result<Vec<u8>, InjectionError> {
         let (head, answer) = self.exchange(method, path, content).await?;
         self.judge(&head, answer)
     }
@@ -125,24 +99,17 @@ impl Service {
         &self,
         method: Method,
         path: &str,
-        content: Option<(&str, Bytes)>,
+        content: Option<Bytes>,
     ) -> Result<(Parts, Vec<u8>), InjectionError> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.url));
-        let request = match &self.credential {
-            Credential::Bearer(token) => request
-                .header(
-                    header::AUTHORIZATION,
-                    format!("Bearer {}", self.token(token).await?.expose()),
-                )
-                .header(header::ACCEPT, "application/json"),
-            Credential::Rucio(token, account) => request
-                .header("x-rucio-auth-token", self.token(token).await?.expose())
-                .header("x-rucio-account", account)
-                .header(header::ACCEPT, "*/*"),
-            Credential::Certificate => request.header(header::ACCEPT, "application/json"),
-        };
+        let request = request
+            .header("x-rucio-auth-token", self.token().await?.expose())
+            .header("x-rucio-account", &self.account)
+            .header(header::ACCEPT, "*/*");
         let request = match content {
-            Some((kind, text)) => request.header(header::CONTENT_TYPE, kind).body(body::full(text)),
+            Some(text) => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body::full(text)),
             None => request.body(body::empty()),
         };
         let request = request.map_err(|error| self.unreachable(error))?;
@@ -195,7 +162,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 fn message(answer: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Body {
-        #[serde(alias = "http_message", alias = "ExceptionMessage")]
+        #[serde(alias = "ExceptionMessage")]
         message: String,
     }
     match serde_json::from_slice::<Body>(answer) {

@@ -1,11 +1,12 @@
 //! Requests about the service: its identity, its caller, and its health.
 
-use std::time::SystemTime;
+use std::{borrow::Cow, time::SystemTime};
 
 use axum::{Extension, response::Response};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use weir_auth::x509::roles;
+use weir_fts_api::{Health, SchemaVersion, ServiceDocument, Version, WhoAmI};
 use weir_http::ConnectionInfo;
 use weir_service::health::{Readiness, ask_issuers};
 
@@ -14,18 +15,22 @@ use super::{
     caller::{By, Caller},
 };
 use crate::state::State;
-use crate::submission::{self, BASE_ID};
+use crate::submission::BASE_ID;
 use weir_transfer::config::Level;
 
 /// `GET /`: every client asks this first, and reads `api` as numbers.
 pub(super) async fn service_document() -> Response {
-    ok(&json!({
-        "delegation": { "major": 1, "minor": 0, "patch": 0 },
-        "api": { "major": 3, "minor": 14, "patch": 0 },
-        "core": null,
-        "schema": { "major": 0, "minor": 0, "patch": 0, "message": "Weir keeps its own schema" },
-        "weir": { "version": env!("CARGO_PKG_VERSION") },
-        "_links": {
+    let version = |major, minor| Version { major, minor, patch: 0 };
+    ok(&ServiceDocument {
+        delegation: version(1, 0),
+        api: version(3, 14),
+        core: None,
+        schema: SchemaVersion {
+            version: version(0, 0),
+            message: "Weir keeps its own schema".into(),
+        },
+        weir: json!({ "version": env!("CARGO_PKG_VERSION") }),
+        links: json!({
             "curies": [{ "name": "fts", "href": "https://gitlab.cern.ch/fts/fts3" }],
             "fts:whoami": { "href": "/whoami", "title": "Check user certificate" },
             "fts:joblist": {
@@ -45,8 +50,12 @@ pub(super) async fn service_document() -> Response {
                 "hints": { "allow": ["POST", "PUT"], "representations": ["fts:submitschema"] }
             },
             "fts:config": { "href": "/config/se", "title": "Server configuration" }
-        }
-    }))
+        }),
+    })
+}
+
+fn texts(texts: Vec<&str>) -> Vec<Cow<'_, str>> {
+    texts.into_iter().map(Cow::from).collect()
 }
 
 /// `GET /whoami`.
@@ -63,19 +72,19 @@ pub(super) async fn whoami(caller: Caller) -> Response {
     }
     let ids = vos.iter().map(|vo| uuid::Uuid::new_v5(&BASE_ID, vo.as_bytes()));
     let config = caller.is_admin().then_some(caller.level);
-    ok(&json!({
-        "user_dn": caller.user_dn,
-        "dn": [caller.user_dn],
-        "base_id": BASE_ID,
-        "voms_cred": fqans,
-        "vos": vos,
-        "vos_id": ids.collect::<Vec<_>>(),
-        "roles": roles(fqans.iter().copied()),
-        "level": { "transfer": caller.reach, "datamanagement": Level::All, "config": config },
-        "delegation_id": caller.cred_id,
-        "method": method,
-        "is_root": caller.is_admin(),
-    }))
+    ok(&WhoAmI {
+        user_dn: caller.user_dn.as_str().into(),
+        dn: vec![caller.user_dn.as_str().into()],
+        base_id: Some(BASE_ID),
+        vos_id: ids.collect(),
+        roles: texts(roles(fqans.iter().copied())),
+        voms_cred: texts(fqans),
+        vos: texts(vos),
+        level: json!({ "transfer": caller.reach, "datamanagement": Level::All, "config": config }),
+        delegation_id: caller.cred_id.as_str().into(),
+        method: method.into(),
+        is_root: caller.is_admin(),
+    })
 }
 
 /// `GET /whoami/certificate`: the user's own, without proxies.
@@ -87,7 +96,7 @@ pub(super) async fn certificate(caller: Caller) -> Answer {
 
 /// `GET /api-docs/schema/submit`.
 pub(super) async fn submit_schema() -> Response {
-    ok(&submission::submit_schema())
+    ok(&weir_fts_api::submission_schema())
 }
 
 /// `GET /.well-known/weir/health`: 200 if the service does its work, else 503 with the reason.
@@ -100,15 +109,12 @@ pub(super) async fn health(service: State) -> Response {
                     "see whether the log names the store or the sink of events; if not, restart the service (nothing is lost) and report this",
                 );
             }
-            let mut answer = json!({ "status": "ok" });
-            let (rows, aside) = (service.driver.unreadable(), service.driver.set_aside());
-            if !rows.is_empty() {
-                answer["unreadable"] = json!(rows);
-            }
-            if aside > 0 {
-                answer["set_aside"] = json!(aside);
-            }
-            ok(&answer)
+            ok(&Health {
+                status: "ok".into(),
+                unreadable: service.driver.unreadable(),
+                set_aside: service.driver.set_aside(),
+                ..Health::default()
+            })
         }
         Some(reason) => trouble(&reason, weir_transfer::store::remedy(&reason)),
     }
@@ -145,7 +151,12 @@ pub(super) async fn ready(
 fn trouble(reason: &str, remedy: &str) -> Response {
     json_answer(
         StatusCode::SERVICE_UNAVAILABLE,
-        &json!({ "status": "trouble", "reason": reason, "remedy": remedy }),
+        &Health {
+            status: "trouble".into(),
+            reason: Some(reason.into()),
+            remedy: Some(remedy.into()),
+            ..Health::default()
+        },
     )
 }
 

@@ -20,7 +20,7 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use serde_json::json;
+use weir_fts_api::ErrorAnswer;
 use weir_store::StoreError;
 use weir_transfer::{cancel::NotDone, driver::NotTaken};
 
@@ -87,7 +87,10 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({ "status": self.status_text(), "message": self.message });
+        let body = ErrorAnswer {
+            status: self.status_text().into(),
+            message: self.message.into(),
+        };
         let mut response = json_answer(self.status, &body);
         for (name, value) in self.headers {
             response.headers_mut().insert(name, value);

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::state::State;
 use weir_executor::job::{CANCELED_REASON, FileState, Job};
+use weir_fts_api::Affected;
 use weir_transfer::{
     cancel::{self, Seen, live_files},
     driver::Request,
@@ -59,7 +60,7 @@ type CancelEntry = (StatusCode, Value);
 async fn cancel_one(service: &Door, caller: &Caller, name: &str) -> Answer<Asked> {
     let job = match find(service, caller, name).await? {
         Ok(job) => job,
-        Err(error) => return Ok(Asked::Answered((error.status, failed(name, &error)))),
+        Err(error) => return Ok(Asked::Answered((error.status, json!(failed(name, &error))))),
     };
     if job.state.is_terminal() {
         return Ok(Asked::Answered(unchanged(service, &job)));
@@ -232,7 +233,7 @@ pub(super) async fn modify(
 async fn modify_one(service: &Door, caller: &Caller, name: &str, priority: Option<i64>) -> Answer<CancelEntry> {
     let job = match find(service, caller, name).await? {
         Ok(job) => job,
-        Err(error) => return Ok((error.status, failed(name, &error))),
+        Err(error) => return Ok((error.status, json!(failed(name, &error)))),
     };
     if job.state.is_terminal() {
         return Ok(unchanged(service, &job));
@@ -252,7 +253,7 @@ async fn modify_one(service: &Door, caller: &Caller, name: &str, priority: Optio
     }
     match find(service, caller, name).await? {
         Ok(job) => Ok(changed(service, &job)),
-        Err(error) => Ok((error.status, failed(name, &error))),
+        Err(error) => Ok((error.status, json!(failed(name, &error)))),
     }
 }
 
@@ -273,7 +274,9 @@ async fn cancel_all(service: &Arc<Door>, caller: &Caller, vo: Option<String>) ->
     let fits = move |seen: &Seen| vo.as_ref().is_none_or(|vo| seen.job.job.vo == *vo);
     let cancelled = cancel::cancel_matching(service, Box::new(fits), true, CANCELED_REASON).await?;
     let n_files = cancelled.iter().map(|(_, files)| files).sum::<usize>();
-    Ok(ok(
-        &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": cancelled.len() }),
-    ))
+    Ok(ok(&Affected {
+        affected_files: n_files,
+        affected_dm: 0,
+        affected_jobs: cancelled.len(),
+    }))
 }

@@ -15,7 +15,6 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
-use serde_json::{Value, json};
 use weir_auth::{
     Secret,
     x509::{Identity, delegation},
@@ -28,6 +27,7 @@ use super::{
 use crate::state::Door;
 use crate::state::State;
 use weir_executor::orders::{Kept, proxy_name};
+use weir_fts_api::{Delegated, Delegation, FtsTime};
 use weir_service::time::{self, Millis};
 
 /// How long a proxy may be signed for one request.
@@ -96,16 +96,17 @@ async fn info(service: State, caller: Caller, Path(id): Path<String>, headers: H
     let proxy = match &caller.by {
         By::Certificate(_) | By::Elsewhere { .. } => kept(&service, proxy_name(&caller.owner())).await?,
         By::Token(_, until) => {
-            let until = time::format(millis(*until));
-            return Ok(ok(&json!({ "termination_time": until, "voms_attrs": [] })));
+            return Ok(ok(&Delegated {
+                termination_time: FtsTime(millis(*until)),
+                voms_attrs: Vec::new(),
+            }));
         }
     };
     Ok(ok(&match proxy {
-        None if is_old_client(&headers) => Value::Null,
-        None => json!([]),
-        Some(proxy) => json!({
-            "termination_time": time::format(proxy.until),
-            "voms_attrs": attributes(&service, &proxy),
+        None => Delegation::Nothing((!is_old_client(&headers)).then_some([])),
+        Some(proxy) => Delegation::Proxy(Delegated {
+            termination_time: FtsTime(proxy.until),
+            voms_attrs: attributes(&service, &proxy),
         }),
     }))
 }

@@ -3,8 +3,9 @@
 use std::{collections::HashSet, sync::Arc};
 
 use axum::{Router, routing::post};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::oneshot;
+use weir_fts_api::NotForced;
 
 use super::{
     answer::{Answer, ApiError, ok},
@@ -52,7 +53,10 @@ async fn force_start(service: State, caller: Caller, JsonBody(body): JsonBody) -
                 } else {
                     "File does not exist"
                 };
-                answered.push(json!({ "file_id": id, "error": error }));
+                answered.push(NotForced {
+                    file_id: id,
+                    error: error.into(),
+                });
             }
             Ok(answered)
         })
@@ -122,6 +126,8 @@ fn named(files: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use serde_json::json;
+
     use super::*;
 
     #[test]

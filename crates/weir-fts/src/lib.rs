@@ -46,7 +46,6 @@ mod queue;
 mod relay;
 mod relayed;
 mod reload;
-mod schemas;
 mod start;
 mod state;
 mod status;
@@ -65,7 +64,7 @@ use axum::{
     routing::{get, post},
 };
 pub use certificates::CertificatesError;
-pub use error::StartError;
+pub use error::{OpenError, StartError};
 use http::{StatusCode, Uri};
 use hyper::body::Incoming;
 pub(crate) use queue::{CHOICE, ROOM};

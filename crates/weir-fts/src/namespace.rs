@@ -16,8 +16,8 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt as _;
-use serde::Serialize;
 use serde_json::Value;
+use weir_fts_api::{ListedFile, Stat};
 
 use super::{
     answer::{Answer, ApiError, ok},
@@ -43,25 +43,6 @@ pub(super) fn routes() -> Router<Arc<Door>> {
 
 type Asked = Query<HashMap<String, String>>;
 
-/// A line of a listing.
-#[derive(Debug, Serialize)]
-struct Line {
-    size: u64,
-    mode: u32,
-    mtime: i64,
-}
-
-/// The attributes of a path. Attributes that the storage does not send are 0.
-#[derive(Debug, Serialize)]
-struct Stat {
-    mode: u32,
-    nlink: u32,
-    size: u64,
-    atime: i64,
-    mtime: i64,
-    ctime: i64,
-}
-
 /// `GET /dm/list?surl=`: names; directories end with a slash.
 async fn list(service: State, caller: Caller, Query(query): Asked) -> Answer {
     let visit = visit(&service, &caller, asked(&service, &query)?).await?;
@@ -71,7 +52,7 @@ async fn list(service: State, caller: Caller, Query(query): Asked) -> Answer {
         if told.collection == Some(true) {
             name.push('/');
         }
-        let line = Line {
+        let line = ListedFile {
             size: told.size.unwrap_or_default(),
             mode: mode(&told),
             mtime: told.modified.unwrap_or_default(),

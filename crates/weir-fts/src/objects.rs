@@ -1,93 +1,16 @@
-//! Jobs and files as JSON objects: FTS3's keys, all or some of them, and Weir's own.
+//! Jobs and files as JSON objects: the values of FTS3's keys, all or some of them, and Weir's own.
+
+use std::borrow::Cow;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
-use weir_executor::job::{File, Job};
-use weir_service::time;
-
-/// Keys of a job, in the order in which they are written.
-const JOB_KEYS: [&str; 30] = [
-    "job_id",
-    "job_state",
-    "job_type",
-    "user_dn",
-    "cred_id",
-    "vo_name",
-    "reason",
-    "submit_time",
-    "job_finished",
-    "priority",
-    "source_se",
-    "dest_se",
-    "retry",
-    "retry_delay",
-    "overwrite_flag",
-    "verify_checksum",
-    "bring_online",
-    "copy_pin_lifetime",
-    "archive_timeout",
-    "dst_file_report",
-    "max_time_in_queue",
-    "source_spacetoken",
-    "destination_spacetoken",
-    "internal_job_params",
-    "job_metadata",
-    "submit_host",
-    "cancel_job",
-    "target_qos",
-    "os_project_id",
-    "space_token",
-];
-
-/// Keys of a file, in the order in which they are written.
-const FILE_KEYS: [&str; 46] = [
-    "file_id",
-    "file_index",
-    "file_state",
-    "file_state_initial",
-    "job_id",
-    "source_surl",
-    "dest_surl",
-    "source_se",
-    "dest_se",
-    "vo_name",
-    "activity",
-    "priority",
-    "checksum",
-    "filesize",
-    "user_filesize",
-    "throughput",
-    "tx_duration",
-    "retry",
-    "recoverable",
-    "reason",
-    "start_time",
-    "finish_time",
-    "staging_start",
-    "staging_finished",
-    "archive_start_time",
-    "archive_finish_time",
-    "file_metadata",
-    "staging_metadata",
-    "archive_metadata",
-    "selection_strategy",
-    "scitag",
-    "transfer_host",
-    "staging_host",
-    "log_file",
-    "log_debug",
-    "pid",
-    "hashed_id",
-    "dest_surl_uuid",
-    "internal_file_params",
-    "bringonline_token",
-    "src_token_id",
-    "dst_token_id",
-    "current_failures",
-    "transferred",
-    "transfer_type",
-    "weir",
-];
+use weir_executor::{
+    job::{File, Job},
+    surl::Surl,
+};
+use weir_fts_api::{self as api, FileExtension, FtsTime, Keyed as _};
+use weir_service::time::Millis;
+use weir_world::{ErrorClass, Party, Phase};
 
 /// A job, as it answers to a request.
 #[derive(Debug)]
@@ -118,39 +41,51 @@ impl<'a> JobObject<'a> {
 
     /// One value; `None` if there is no such key.
     pub(crate) fn field(&self, key: &str) -> Option<Value> {
+        let keys = [key.to_owned()];
+        let object = JobObject {
+            keys: Some(&keys),
+            ..JobObject::plain(self.job, self.host)
+        };
+        serde_json::to_value(object).ok()?.get_mut(key).map(Value::take)
+    }
+
+    /// Sets the value of one key.
+    fn set(&self, object: &mut api::Job<'a>, key: &str) {
         let (job, spec) = (self.job, &self.job.spec);
         let params = &spec.params;
-        Some(match key {
-            "job_id" => json!(spec.id),
-            "job_state" => json!(job.state.as_str()),
-            "job_type" => json!(spec.kind),
-            "user_dn" => json!(spec.user_dn),
-            "cred_id" => json!(spec.cred_id),
-            "vo_name" => json!(spec.vo),
-            "reason" => json!(job.reason),
-            "submit_time" => json!(time::format(spec.submitted)),
-            "job_finished" => time::json(job.finished),
-            "priority" => json!(spec.priority),
-            "source_se" => json!(spec.source_se),
-            "dest_se" => json!(spec.dest_se),
-            "retry" => json!(params.retry),
-            "retry_delay" => json!(params.retry_delay),
-            "overwrite_flag" => json!(params.overwrite.letter()),
-            "verify_checksum" => json!(params.verify_checksum.letter()),
-            "bring_online" => seconds(params.bring_online),
-            "copy_pin_lifetime" => seconds(params.copy_pin_lifetime),
-            "archive_timeout" => seconds(params.archive_timeout),
-            "dst_file_report" => json!(params.dst_file_report),
-            "max_time_in_queue" => json!(params.max_time_in_queue),
-            "source_spacetoken" => json!(params.source_spacetoken),
-            "destination_spacetoken" | "space_token" => json!(params.destination_spacetoken),
-            "internal_job_params" => json!(params.internal),
-            "job_metadata" => self.metadata(),
-            "submit_host" => json!(self.host),
-            "cancel_job" => json!(job.cancelled),
-            "target_qos" | "os_project_id" => Value::Null,
-            _ => return None,
-        })
+        match key {
+            "job_id" => object.job_id = Some(spec.id),
+            "job_state" => object.job_state = Some(job.state.as_str().into()),
+            "job_type" => object.job_type = Some(spec.kind.to_string().into()),
+            "user_dn" => object.user_dn = Some(spec.user_dn.as_str().into()),
+            "cred_id" => object.cred_id = Some(spec.cred_id.as_str().into()),
+            "vo_name" => object.vo_name = Some(spec.vo.as_str().into()),
+            "reason" => object.reason = job.reason.as_deref().map(Cow::from),
+            "submit_time" => object.submit_time = Some(FtsTime(spec.submitted)),
+            "job_finished" => object.job_finished = job.finished.map(FtsTime),
+            "priority" => object.priority = Some(spec.priority),
+            "source_se" => object.source_se = spec.source_se.as_deref().map(Cow::from),
+            "dest_se" => object.dest_se = spec.dest_se.as_deref().map(Cow::from),
+            "retry" => object.retry = Some(params.retry),
+            "retry_delay" => object.retry_delay = Some(params.retry_delay),
+            "overwrite_flag" => object.overwrite_flag = params.overwrite.letter().map(Cow::from),
+            "verify_checksum" => object.verify_checksum = Some(params.verify_checksum.letter().into()),
+            "bring_online" => object.bring_online = Some(seconds(params.bring_online)),
+            "copy_pin_lifetime" => object.copy_pin_lifetime = Some(seconds(params.copy_pin_lifetime)),
+            "archive_timeout" => object.archive_timeout = Some(seconds(params.archive_timeout)),
+            "dst_file_report" => object.dst_file_report = Some(params.dst_file_report),
+            "max_time_in_queue" => object.max_time_in_queue = params.max_time_in_queue,
+            "source_spacetoken" => object.source_spacetoken = params.source_spacetoken.as_deref().map(Cow::from),
+            "destination_spacetoken" => {
+                object.destination_spacetoken = params.destination_spacetoken.as_deref().map(Cow::from);
+            }
+            "space_token" => object.space_token = params.destination_spacetoken.as_deref().map(Cow::from),
+            "internal_job_params" => object.internal_job_params = params.internal.as_deref().map(Cow::from),
+            "job_metadata" => object.job_metadata = Some(self.metadata()),
+            "submit_host" => object.submit_host = self.host.map(Cow::from),
+            "cancel_job" => object.cancel_job = Some(job.cancelled),
+            _ => {}
+        }
     }
 
     /// As submitted, with the key that FTS3 adds.
@@ -168,26 +103,28 @@ impl<'a> JobObject<'a> {
     }
 }
 
-fn seconds(limit: Option<u32>) -> Value {
-    limit.map_or(json!(-1), |limit| json!(limit))
+/// The whole URL, which shows the query to its owner alone: the store hides it from others.
+fn url(surl: Cow<'_, Surl>) -> Cow<'_, str> {
+    match surl {
+        Cow::Borrowed(surl) => surl.as_str().into(),
+        Cow::Owned(surl) => surl.as_str().to_owned().into(),
+    }
+}
+
+fn seconds(limit: Option<u32>) -> i64 {
+    limit.map_or(-1, i64::from)
 }
 
 impl Serialize for JobObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+        let (mut map, mut object) = (serializer.serialize_map(None)?, api::Job::default());
+        let mut put = |key: &str| {
+            self.set(&mut object, key);
+            object.write(&mut map, key)
+        };
         match self.keys {
-            None => {
-                for key in JOB_KEYS {
-                    map.serialize_entry(key, &self.field(key))?;
-                }
-            }
-            Some(keys) => {
-                for key in keys {
-                    if let Some(value) = self.field(key) {
-                        map.serialize_entry(key, &value)?;
-                    }
-                }
-            }
+            None => api::Job::KEYS.iter().try_for_each(|key| put(key))?,
+            Some(keys) => keys.iter().try_for_each(|key| put(key))?,
         }
         if let Some(files) = &self.files {
             map.serialize_entry("files", files)?;
@@ -213,7 +150,7 @@ pub(crate) struct FileObject<'a> {
     pub(crate) keys: Option<&'a [String]>,
 }
 
-impl FileObject<'_> {
+impl<'a> FileObject<'a> {
     /// Spread over 16 bits, as clients that shard by it expect. Files that go together share theirs.
     fn hashed_id(&self) -> u16 {
         let number = match self.job.spec.kind {
@@ -223,58 +160,59 @@ impl FileObject<'_> {
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
     }
 
-    /// Writes one key; nothing if there is no such key. Straight into the answer: pollers ask for ten thousand files at a time.
-    fn write<M: SerializeMap>(&self, map: &mut M, key: &str) -> Result<(), M::Error> {
-        macro_rules! put {
-            ($value:expr) => {
-                map.serialize_entry(key, &$value)
-            };
-        }
-        let (file, spec, result) = (self.file, &self.file.spec, &self.file.result);
+    /// Sets the value of one key: pollers ask for few keys of ten thousand files at a time.
+    fn set(&self, object: &mut api::File<'a>, key: &str) {
+        let (file, spec, result, tape) = (self.file, &self.file.spec, &self.file.result, &self.file.tape);
+        let time = |at: Option<Millis>| at.map(FtsTime);
         match key {
-            "file_id" => put!(spec.id),
-            "file_index" => put!(spec.index),
-            "file_state" => put!(file.state.as_str()),
-            "file_state_initial" => put!(""),
-            "job_id" => put!(file.job),
-            "source_surl" => put!(spec.source_url()),
-            "dest_surl" => put!(spec.destination_url()),
-            "source_se" => put!(spec.source.se()),
-            "dest_se" => put!(spec.destination.se()),
-            "vo_name" => put!(self.job.spec.vo),
-            "activity" => put!(spec.activity),
-            "priority" => put!(self.job.spec.priority),
-            "checksum" => put!(spec.checksum),
-            "filesize" => put!(result.filesize),
-            "user_filesize" => put!(spec.user_filesize.unwrap_or(0)),
-            "throughput" => put!(self.throughput()),
-            "tx_duration" => put!(self.seconds()),
-            "retry" | "current_failures" => put!(self.retries()),
-            "recoverable" => put!(result.recoverable),
-            "reason" => put!(result.reason),
-            "start_time" => put!(file.started.map(time::format)),
-            "finish_time" => put!(file.finished.map(time::format)),
-            "selection_strategy" => put!(spec.selection_strategy),
-            "scitag" => put!(spec.scitag),
-            "transfer_host" => put!(file.started.and(result.host.as_deref().or(self.host))),
-            "transferred" => put!(result.bytes_moved),
-            "transfer_type" => put!(result.mode),
-            "file_metadata" => put!(spec.metadata),
-            "staging_metadata" => put!(spec.staging_metadata),
-            "archive_metadata" => put!(spec.archive_metadata),
-            "hashed_id" => put!(self.hashed_id()),
-            "src_token_id" => put!(spec.source_token.map(|hash| hash.short())),
-            "dst_token_id" => put!(spec.destination_token.map(|hash| hash.short())),
-            "staging_start" => put!(file.tape.staging_start.map(time::format)),
-            "staging_finished" => put!(file.tape.staging_finished.map(time::format)),
-            "archive_start_time" => put!(file.tape.archive_start.map(time::format)),
-            "archive_finish_time" => put!(file.tape.archive_finished.map(time::format)),
-            "staging_host" => put!(file.tape.staging_start.and(self.host)),
-            "bringonline_token" => put!(file.tape.request),
-            "log_file" | "log_debug" | "pid" | "dest_surl_uuid" | "internal_file_params" => put!(()),
-            "weir" => put!(self.weir()),
-            _ => Ok(()),
+            "file_id" => object.file_id = Some(spec.id),
+            "file_index" => object.file_index = Some(spec.index),
+            "file_state" => object.file_state = Some(file.state.as_str().into()),
+            "file_state_initial" => object.file_state_initial = Some("".into()),
+            "job_id" => object.job_id = Some(file.job),
+            "source_surl" => object.source_surl = Some(url(spec.source_url())),
+            "dest_surl" => object.dest_surl = Some(url(spec.destination_url())),
+            "source_se" => object.source_se = Some(spec.source.se().into()),
+            "dest_se" => object.dest_se = Some(spec.destination.se().into()),
+            "vo_name" => object.vo_name = Some(self.job.spec.vo.as_str().into()),
+            "activity" => object.activity = Some(spec.activity.as_str().into()),
+            "priority" => object.priority = Some(self.job.spec.priority),
+            "checksum" => object.checksum = Some(spec.checksum.as_str().into()),
+            "filesize" => object.filesize = result.filesize,
+            "user_filesize" => object.user_filesize = Some(spec.user_filesize.unwrap_or(0)),
+            "throughput" => object.throughput = self.throughput(),
+            "tx_duration" => object.tx_duration = self.seconds(),
+            "retry" => object.retry = Some(self.retries()),
+            "current_failures" => object.current_failures = Some(self.retries()),
+            "recoverable" => object.recoverable = result.recoverable,
+            "reason" => object.reason = result.reason.as_deref().map(Cow::from),
+            "start_time" => object.start_time = time(file.started),
+            "finish_time" => object.finish_time = time(file.finished),
+            "selection_strategy" => object.selection_strategy = Some(spec.selection_strategy.as_str().into()),
+            "scitag" => object.scitag = spec.scitag,
+            "transfer_host" => object.transfer_host = self.transfer_host(),
+            "transferred" => object.transferred = Some(result.bytes_moved),
+            "transfer_type" => object.transfer_type = result.mode.as_deref().map(Cow::from),
+            "file_metadata" => object.file_metadata = spec.metadata.as_deref().map(Cow::Borrowed),
+            "staging_metadata" => object.staging_metadata = spec.staging_metadata.as_deref().map(Cow::Borrowed),
+            "archive_metadata" => object.archive_metadata = spec.archive_metadata.as_deref().map(Cow::Borrowed),
+            "hashed_id" => object.hashed_id = Some(self.hashed_id()),
+            "src_token_id" => object.src_token_id = spec.source_token.map(|hash| hash.short().into()),
+            "dst_token_id" => object.dst_token_id = spec.destination_token.map(|hash| hash.short().into()),
+            "staging_start" => object.staging_start = time(tape.staging_start),
+            "staging_finished" => object.staging_finished = time(tape.staging_finished),
+            "archive_start_time" => object.archive_start_time = time(tape.archive_start),
+            "archive_finish_time" => object.archive_finish_time = time(tape.archive_finished),
+            "staging_host" => object.staging_host = tape.staging_start.and(self.host).map(Cow::from),
+            "bringonline_token" => object.bringonline_token = tape.request.as_deref().map(Cow::from),
+            "weir" => object.weir = Some(self.weir()),
+            _ => {}
         }
+    }
+
+    fn transfer_host(&self) -> Option<Cow<'a, str>> {
+        let host = self.file.result.host.as_deref().or(self.host);
+        self.file.started.and(host).map(Cow::from)
     }
 
     /// Attempts that had to be made again: bringing a file online and watching its copy are none.
@@ -297,33 +235,37 @@ impl FileObject<'_> {
     }
 
     /// The keys that FTS3 lacks.
-    fn weir(&self) -> Value {
+    fn weir(&self) -> FileExtension<'a> {
         let (file, result) = (self.file, &self.file.result);
-        json!({
-            "mode": result.mode,
-            "bytes_moved": result.bytes_moved,
-            "bytes_moved_total": file.moved_total,
-            "counted_bytes": result.counted,
-            "first_byte_ms": result.first_byte_ms,
-            "submitted_ms": self.job.spec.submitted,
-            "started_ms": file.started,
-            "finished_ms": file.finished,
-            "error_class": result.class,
-            "party": result.party,
-            "phase": result.phase,
-            "remedy": result.remedy,
-            "attempts": file.attempts,
-            "stopping": file.stopping,
-        })
+        FileExtension {
+            mode: result.mode.as_deref().map(Cow::from),
+            bytes_moved: Some(result.bytes_moved),
+            bytes_moved_total: Some(file.moved_total),
+            counted_bytes: result.counted,
+            first_byte_ms: result.first_byte_ms,
+            submitted_ms: Some(self.job.spec.submitted),
+            started_ms: file.started,
+            finished_ms: file.finished,
+            error_class: result.class.map(ErrorClass::as_str).map(Cow::from),
+            party: result.party.map(Party::as_str).map(Cow::from),
+            phase: result.phase.map(Phase::as_str).map(Cow::from),
+            remedy: result.remedy.as_deref().map(Cow::from),
+            attempts: Some(file.attempts),
+            stopping: Some(file.stopping),
+        }
     }
 }
 
 impl Serialize for FileObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+        let (mut map, mut object) = (serializer.serialize_map(None)?, api::File::default());
+        let mut put = |key: &str| {
+            self.set(&mut object, key);
+            object.write(&mut map, key)
+        };
         match self.keys {
-            None => FILE_KEYS.iter().try_for_each(|key| self.write(&mut map, key))?,
-            Some(keys) => keys.iter().try_for_each(|key| self.write(&mut map, key))?,
+            None => api::File::KEYS.iter().try_for_each(|key| put(key))?,
+            Some(keys) => keys.iter().try_for_each(|key| put(key))?,
         }
         map.end()
     }

@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::{answer::ok, schemas::schemas};
-use crate::submission;
+use weir_fts_api::schemas;
+
+use super::answer::ok;
 
 /// Every operation of the door, in the order of the handbook. A row has method, path with the names of query
 /// parameters, accepted callers, status and schema of the answer (`-`: no JSON), and its description. Callers are
@@ -137,8 +138,6 @@ fn description() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = shown(&operation);
     }
-    let mut schemas = schemas();
-    schemas.insert("Submission".to_owned(), submission::submit_schema());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -148,7 +147,7 @@ fn description() -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": schemas(),
             "securitySchemes": {
                 "token": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" },
                 "certificate": { "type": "mutualTLS" }

@@ -8,9 +8,10 @@ use axum::{
 };
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
+use weir_fts_api::{FtsTime, NotShown, Retry};
 
 use super::{
     answer::{Answer, ApiError, json_answer, ok},
@@ -19,7 +20,6 @@ use super::{
 };
 use crate::state::State;
 use weir_executor::job::{File, Job};
-use weir_service::time;
 use weir_store::StoreError;
 use weir_transfer::store::Store;
 
@@ -73,7 +73,7 @@ pub(super) async fn jobs(
 #[serde(untagged)]
 enum Shown<'a> {
     Job(Box<JobObject<'a>>),
-    Failed(Value),
+    Failed(NotShown),
 }
 
 /// The caller, and the requested keys.
@@ -104,8 +104,12 @@ impl<'a> Showing<'a> {
 }
 
 /// How a job that cannot be shown looks in a list.
-pub(super) fn failed(id: &str, error: &ApiError) -> Value {
-    json!({ "job_id": id, "http_status": error.status_text(), "http_message": error.message })
+pub(super) fn failed(id: &str, error: &ApiError) -> NotShown {
+    NotShown {
+        job_id: id.to_owned(),
+        http_status: error.status_text(),
+        http_message: error.message.clone(),
+    }
 }
 
 /// Files of one answer, at most, unless they are of one job.
@@ -215,15 +219,13 @@ pub(super) async fn retries(
             }
         })
         .await??;
-    let shown = retries.iter().map(|retry| {
-        json!({
-            "file_id": retry.file,
-            "attempt": retry.attempt,
-            "datetime": time::format(retry.at),
-            "reason": retry.reason,
-            "transfer_host": host,
-            "log_file": null,
-        })
+    let shown = retries.iter().map(|retry| Retry {
+        file_id: retry.file,
+        attempt: retry.attempt,
+        datetime: FtsTime(retry.at),
+        reason: retry.reason.as_str().into(),
+        transfer_host: host.as_deref().map(Into::into),
+        log_file: None,
     });
     Ok(ok(&shown.collect::<Vec<_>>()))
 }

@@ -3,7 +3,8 @@
 use axum::{Json, extract::FromRequestParts, response::Response};
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
+use weir_fts_api::Queue;
 use weir_sched::{Link, Names, Scheduler, SeId, Strategy};
 use weir_units::Bytes;
 
@@ -22,16 +23,16 @@ pub(crate) const ROOM: &str = "/.well-known/weir/room";
 /// Where nodes ask the scheduler which source a file begins with.
 pub(crate) const CHOICE: &str = "/.well-known/weir/choice";
 
-fn shown(standing: &Standing, now: time::Millis) -> Value {
+fn shown(standing: &Standing, now: time::Millis) -> Queue<'_> {
     let age = standing.oldest.map(|oldest| (now - oldest).max(0) / 1000);
-    json!({
-        "kind": standing.kind,
-        "name": standing.name,
-        "depth": standing.depth,
-        "depth_limit": standing.limit.depth,
-        "oldest_s": age,
-        "oldest_limit_s": standing.limit.age.map(|age| age.as_secs()),
-    })
+    Queue {
+        kind: standing.kind.into(),
+        name: standing.name.as_str().into(),
+        depth: standing.depth,
+        depth_limit: standing.limit.depth,
+        oldest_s: age,
+        oldest_limit_s: standing.limit.age.map(|age| age.as_secs()),
+    }
 }
 
 /// A request of another node, for itself. Checked before the body, which is not read for others.

@@ -10,7 +10,8 @@ use axum::{
     extract::{Path, Query},
     routing::get,
 };
-use serde_json::{Value, json};
+use serde_json::json;
+use weir_fts_api::HostActivity;
 use weir_sched::{Names, Scheduler, Work};
 
 use super::{
@@ -31,7 +32,7 @@ pub(super) fn routes() -> Router<Arc<Door>> {
 }
 
 /// `active` and `staging`: the two keys that clients add up.
-async fn figures(service: &Door) -> Answer<Value> {
+async fn figures(service: &Door) -> Answer<HostActivity> {
     let figures = service
         .driver
         .look(|core: &Scheduler, _: &Names, _: &_| {
@@ -43,7 +44,7 @@ async fn figures(service: &Door) -> Answer<Value> {
             let staging: u64 = at_tapes(Work::Stage).sum();
             let archiving: u64 = at_tapes(Work::Archive).sum();
             let active = core.totals().active - staging - archiving;
-            json!({ "active": active, "staging": staging })
+            HostActivity { active, staging }
         })
         .await;
     figures.ok_or_else(|| ApiError::unavailable("The service is stopping"))

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{body::to_bytes, response::Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     CHOICE, ROOM,
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::state::State;
 use weir_executor::job::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES};
+use weir_fts_api::Submitted;
 use weir_service::time::{self, Millis};
 use weir_transfer::draft::Draft;
 use weir_transfer::{
@@ -91,7 +92,7 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
     if service.driver.is_taken() && !Arc::ptr_eq(&door, &service.settings.door()) {
         cancel::catch_up(&service, id, &caller.user_dn, &caller.vo).await?;
     }
-    Ok(ok(&json!({ "job_id": id })))
+    Ok(ok(&Submitted { job_id: id }))
 }
 
 /// An existing job under the id that was derived from the client's `sid`. A client that repeats its own, identical
@@ -114,7 +115,7 @@ async fn again(service: &State, caller: &Caller, (id, files): (uuid::Uuid, &[New
     };
     let is_same = caller.owns(&job) && known.iter().map(|file| moves(&file.spec)).eq(files.iter().map(moves));
     if is_same {
-        Ok(Some(ok(&json!({ "job_id": id }))))
+        Ok(Some(ok(&Submitted { job_id: id })))
     } else {
         Err(ApiError::duplicate_sid())
     }

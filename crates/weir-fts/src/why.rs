@@ -1,13 +1,13 @@
 //! `/why`: the reasons that hold a transfer or a link back, in words and as data.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use axum::{
     Router,
     extract::{Path, Query},
     routing::get,
 };
-use serde_json::{Value, json};
+use weir_fts_api::{self as api, FtsTime, GivenUpMode, LinkState, TransferState};
 use weir_sched::{Cause, Decision, Link, Names, Reason, Resource, Scheduler, Verdict, Why};
 use weir_world::{ErrorClass, Party, TransferId};
 
@@ -21,7 +21,6 @@ use crate::state::Door;
 use crate::state::State;
 use std::sync::Arc;
 use weir_executor::job::File;
-use weir_service::time;
 use weir_transfer::settings::se_name;
 
 /// Files of a job whose reasons are returned; the first ones represent the rest.
@@ -34,7 +33,7 @@ pub(super) fn routes() -> Router<Arc<Door>> {
         .route("/why/files/{id}", get(file))
 }
 
-fn reasons(reasons: &[Reason], names: &Names) -> Vec<Value> {
+fn reasons(reasons: &[Reason], names: &Names) -> Vec<api::Reason<'static>> {
     let kind = |reason: &Reason| match reason {
         Reason::Restoring => "restoring",
         Reason::Held => "held",
@@ -54,13 +53,15 @@ fn reasons(reasons: &[Reason], names: &Names) -> Vec<Value> {
         Reason::Hop => "hop",
     };
     let shown = |reason: &Reason| {
-        let mut shown = json!({ "reason": kind(reason), "text": reason.with(names).to_string() });
-        if let Some((party, class)) = fault(reason) {
-            shown["faults"] = true.into();
-            shown["party"] = party.map(Party::as_str).into();
-            shown["error_class"] = class.map(ErrorClass::as_str).into();
+        let fault = fault(reason);
+        let (party, class) = fault.unwrap_or_default();
+        api::Reason {
+            reason: kind(reason).into(),
+            text: reason.with(names).to_string(),
+            faults: fault.is_some(),
+            party: party.map(Party::as_str).map(Cow::from),
+            error_class: class.map(ErrorClass::as_str).map(Cow::from),
         }
-        shown
     };
     reasons.iter().map(shown).collect()
 }
@@ -85,8 +86,7 @@ fn fault(reason: &Reason) -> Option<(Option<Party>, Option<ErrorClass>)> {
     Some((party, *class))
 }
 
-fn decision(decision: &Decision, names: &Names) -> Value {
-    let mut shown = json!({ "at": decision.at.rfc3339(), "file_id": decision.transfer.0 });
+fn decision(decision: &Decision, names: &Names) -> api::Decision<'static> {
     let (verdict, text) = match decision.verdict {
         Verdict::Start { active, allowed, order } => {
             let order = serde_json::to_value(order).unwrap_or_default();
@@ -107,9 +107,12 @@ fn decision(decision: &Decision, names: &Names) -> Value {
             ("wait", without_figures(&full.with(names).to_string()))
         }
     };
-    shown["verdict"] = verdict.into();
-    shown["text"] = text.into();
-    shown
+    api::Decision {
+        at: decision.at.rfc3339(),
+        file_id: decision.transfer.0,
+        verdict: verdict.into(),
+        text,
+    }
 }
 
 /// A decision names the full resource, not its figures.
@@ -118,41 +121,45 @@ fn without_figures(text: &str) -> String {
         .replace("the 0 transfers", "the transfers")
 }
 
-fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String), visible: &VisibleLinks) -> Option<Value> {
+fn link_shown(
+    core: &Scheduler,
+    names: &Names,
+    pair: &(String, String),
+    visible: &VisibleLinks,
+) -> Option<LinkState<'static>> {
     let link = Link {
         source: names.find_se(&pair.0)?,
         destination: names.find_se(&pair.1)?,
     };
     let stats = core.link(link).filter(|_| visible.covers(core, names, link))?;
     let decisions = core.decisions(link);
-    Some(json!({
-        "source_se": pair.0,
-        "dest_se": pair.1,
-        "limit": stats.limit,
-        "allowed": stats.allowed,
-        "active": stats.counts.active,
-        "queued": stats.counts.queued,
-        "delayed": stats.counts.delayed,
-        "each_bps": stats.each.map(|each| each.0),
-        "failing": f64::from(stats.failing) / 1000.0,
-        "reasons": reasons(&visible.reasons(core, names, link), names),
-        "decisions": decisions.iter().map(|one| decision(one, names)).collect::<Vec<_>>(),
-    }))
+    Some(LinkState {
+        source_se: pair.0.clone().into(),
+        dest_se: pair.1.clone().into(),
+        limit: stats.limit,
+        allowed: stats.allowed,
+        active: stats.counts.active,
+        queued: stats.counts.queued,
+        delayed: stats.counts.delayed,
+        each_bps: stats.each.map(|each| each.0),
+        failing: f64::from(stats.failing) / 1000.0,
+        reasons: reasons(&visible.reasons(core, names, link), names),
+        decisions: decisions.iter().map(|one| decision(one, names)).collect(),
+        modes_given_up: Vec::new(),
+    })
 }
 
 /// The copy modes that this node has given up between two storage elements.
-fn modes(service: &Door, pair: &(String, String)) -> Value {
+fn modes(service: &Door, pair: &(String, String)) -> Vec<GivenUpMode<'static>> {
     let given_up = service.modes.given_up(&pair.0, &pair.1);
-    let shown = given_up.into_iter().map(|one| {
-        json!({
-            "mode": one.mode.as_str(),
-            "source": one.source,
-            "destination": one.destination,
-            "credential": one.credential.map_or("any", |credential| credential.as_str()),
-            "given_up_at": time::format(one.at),
-            "reason": one.reason,
-            "tried_again_in_secs": one.again_in.as_secs(),
-        })
+    let shown = given_up.into_iter().map(|one| GivenUpMode {
+        mode: one.mode.as_str().into(),
+        source: one.source.into(),
+        destination: one.destination.into(),
+        credential: one.credential.map_or("any", |credential| credential.as_str()).into(),
+        given_up_at: FtsTime(one.at),
+        reason: one.reason.into(),
+        tried_again_in_secs: one.again_in.as_secs(),
     });
     shown.collect()
 }
@@ -173,7 +180,7 @@ async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String
         .await;
     match shown {
         Some(Some(mut shown)) => {
-            shown["modes_given_up"] = modes;
+            shown.modes_given_up = modes;
             Ok(ok(&shown))
         }
         Some(None) => Err(ApiError::not_found("No transfer ever used this link")),
@@ -181,18 +188,18 @@ async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String
     }
 }
 
-fn why_shown(why: &Why, names: &Names) -> Value {
-    json!({
-        "file_id": why.transfer.0,
-        "source_se": names.se_name(why.link.source),
-        "dest_se": names.se_name(why.link.destination),
-        "text": why.with(names),
-        "reasons": reasons(&why.reasons, names),
-    })
+fn why_shown(why: &Why, names: &Names) -> TransferState<'static> {
+    TransferState {
+        file_id: why.transfer.0,
+        source_se: Some(names.se_name(why.link.source).to_owned().into()),
+        dest_se: Some(names.se_name(why.link.destination).to_owned().into()),
+        text: why.with(names),
+        reasons: reasons(&why.reasons, names),
+    }
 }
 
 /// The core's state of these files; ended ones are left out.
-async fn ask_core(service: &Door, files: Vec<u64>, visible: VisibleLinks) -> Answer<Vec<Value>> {
+async fn ask_core(service: &Door, files: Vec<u64>, visible: VisibleLinks) -> Answer<Vec<TransferState<'static>>> {
     let shown = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
@@ -220,22 +227,20 @@ async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
     let live = live.map(|file| file.spec.id).take(FILES_MAX).collect();
     let mut told = ask_core(&service, live, visible).await?;
     for shown in &mut told {
-        let file = files.iter().find(|file| shown["file_id"] == file.spec.id);
+        let file = files.iter().find(|file| shown.file_id == file.spec.id);
         name_issuer(shown, file);
     }
     Ok(ok(&told))
 }
 
 /// Adds the issuer that a transfer waits for, and the reason, from its last attempt.
-fn name_issuer(shown: &mut Value, file: Option<&File>) {
+fn name_issuer(shown: &mut TransferState<'_>, file: Option<&File>) {
     let Some(why) = file.and_then(|file| file.result.reason.as_deref()) else {
         return;
     };
-    let reasons = shown["reasons"].as_array_mut();
-    let waits = reasons.and_then(|reasons| reasons.iter_mut().find(|reason| reason["reason"] == "issuer"));
-    if let Some(waits) = waits {
-        waits["text"] = format!("{}: {why}", waits["text"].as_str().unwrap_or_default()).into();
-        shown["text"] = format!("{}: {why}", shown["text"].as_str().unwrap_or_default()).into();
+    if let Some(waits) = shown.reasons.iter_mut().find(|reason| reason.reason == "issuer") {
+        waits.text = format!("{}: {why}", waits.text);
+        shown.text = format!("{}: {why}", shown.text);
     }
 }
 
@@ -264,5 +269,9 @@ async fn file(service: State, caller: Caller, Path(id): Path<String>) -> Answer 
         Some(reason) if file.state.is_terminal() => format!("{}: {reason}", file.state.as_str()),
         _ => file.state.as_str().to_owned(),
     };
-    Ok(ok(&json!({ "file_id": number, "text": text, "reasons": [] })))
+    Ok(ok(&TransferState {
+        file_id: number,
+        text,
+        ..TransferState::default()
+    }))
 }

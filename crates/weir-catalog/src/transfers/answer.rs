@@ -4,63 +4,21 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 use uuid::Uuid;
+use weir_fts_api::{File, FileExtension, Job};
 use weir_rules::place::End;
-use weir_service::time::{self, Millis};
+use weir_service::time::Millis;
 
 use crate::requests::{Attempt, CopyTimes, Ended, outgoing::Carried, uid::Tag};
 
 /// Fields of files that are asked for. `weir` is an addition of Weir's own service.
 pub const FIELDS: &str = "file_id,file_state,file_metadata,reason,start_time,finish_time,weir";
 
-/// An answer: about one job, or about several.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Answer {
-    /// About several.
-    Many(Vec<JobAnswer>),
-    /// About one.
-    One(Box<JobAnswer>),
-}
-
-impl Answer {
-    /// All jobs of it.
-    pub fn jobs(self) -> Vec<JobAnswer> {
-        match self {
-            Self::Many(jobs) => jobs,
-            Self::One(job) => vec![*job],
-        }
-    }
-}
-
 /// A job as the service knows it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct JobAnswer {
     /// Its id.
     pub job_id: Uuid,
-    /// `200 Ok`, `404 Not Found` and the like, where several were asked for.
-    #[serde(default)]
-    http_status: Option<String>,
-    #[serde(default)]
-    job_state: Option<String>,
-    #[serde(default)]
-    files: Vec<FileAnswer>,
-}
-
-#[derive(Debug, Deserialize)]
-struct FileAnswer {
-    #[serde(default)]
-    file_id: Option<serde_json::Value>,
-    file_state: String,
-    #[serde(default)]
-    file_metadata: Option<Metadata>,
-    #[serde(default)]
-    reason: Option<String>,
-    #[serde(default)]
-    start_time: Option<String>,
-    #[serde(default)]
-    finish_time: Option<String>,
-    #[serde(default)]
-    weir: Option<Extension>,
+    job: Job<'static>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,49 +27,41 @@ struct Metadata {
     request_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Extension {
-    #[serde(default)]
-    error_class: Option<String>,
-    #[serde(default)]
-    party: Option<String>,
-    #[serde(default)]
-    started_ms: Option<Millis>,
-    #[serde(default)]
-    finished_ms: Option<Millis>,
-}
-
 /// States of jobs in which nothing changes any more.
 const FINAL: [&str; 4] = ["FINISHED", "FAILED", "FINISHEDDIRTY", "CANCELED"];
 
 impl JobAnswer {
+    /// A job of an answer; `None` if it has no id.
+    pub fn of(job: Job<'static>) -> Option<Self> {
+        let job_id = job.job_id?;
+        Some(Self { job_id, job })
+    }
+
     /// A job that the service does not know.
     pub fn unknown(job_id: Uuid) -> Self {
-        Self {
-            job_id,
-            http_status: Some("404 Not Found".to_owned()),
-            job_state: None,
-            files: Vec::new(),
-        }
+        let job = Job {
+            http_status: Some("404 Not Found".into()),
+            ..Job::default()
+        };
+        Self { job_id, job }
+    }
+
+    fn files(&self) -> &[File<'static>] {
+        self.job.files.as_deref().unwrap_or_default()
     }
 
     /// The ids of the service for the files of these attempts.
-    pub fn file_ids(&self, attempts: &[Attempt], tag: Tag) -> Vec<String> {
-        let is_one = |file: &&FileAnswer| {
-            file.attempt(tag)
-                .is_some_and(|at| attempts.iter().any(|one| at == (one.request, one.number)))
+    pub fn file_ids(&self, attempts: &[Attempt], tag: Tag) -> Vec<u64> {
+        let is_one = |file: &&File<'_>| {
+            attempt(file, tag).is_some_and(|at| attempts.iter().any(|one| at == (one.request, one.number)))
         };
-        let ids = self
-            .files
-            .iter()
-            .filter(is_one)
-            .filter_map(|file| file.file_id.as_ref());
-        ids.map(|id| id.to_string().trim_matches('"').to_owned()).collect()
+        let files = self.files().iter().filter(is_one);
+        files.filter_map(|file| file.file_id).collect()
     }
 
     /// The ends of the attempts that the job carries; unfinished ones are left out.
     pub fn ends(&self, attempts: &[Carried], tag: Tag) -> Vec<Ended> {
-        let status = self.http_status.as_deref().unwrap_or("200");
+        let status = self.job.http_status.as_deref().unwrap_or("200");
         let lost = |one: &Carried| Ended {
             attempt: one.attempt,
             end: End::Lost,
@@ -127,16 +77,20 @@ impl JobAnswer {
         if !status.starts_with("200") {
             return Vec::new();
         }
-        let told = self.files.iter().filter_map(|file| Some((file.attempt(tag)?, file)));
+        let told = self.files().iter().filter_map(|file| Some((attempt(file, tag)?, file)));
         let told = told.collect::<HashMap<_, _>>();
-        let is_final = self.job_state.as_deref().is_some_and(|state| FINAL.contains(&state));
+        let is_final = self
+            .job
+            .job_state
+            .as_deref()
+            .is_some_and(|state| FINAL.contains(&state));
         // A file that never had its turn has the reason of the hop before it.
-        let failed = self.files.iter().filter(|file| file.file_state == "FAILED");
+        let failed = self.files().iter().filter(|file| state(file) == "FAILED");
         let reason = failed
             .filter_map(|file| file.reason.as_deref())
             .find(|reason| !reason.is_empty());
         let end = |one: &Carried| match told.get(&(one.attempt.request, one.attempt.number)) {
-            Some(file) => file.end(*one, reason),
+            Some(file) => end_of(file, *one, reason),
             None if is_final => Some(lost(one)),
             None => None,
         };
@@ -144,60 +98,57 @@ impl JobAnswer {
     }
 }
 
-impl FileAnswer {
-    /// The attempt that it is, if it is one of this catalogue.
-    fn attempt(&self, tag: Tag) -> Option<(weir_rules::ids::RequestId, u64)> {
-        tag.read(self.file_metadata.as_ref()?.request_id.as_deref()?)
-    }
+fn state<'a>(file: &'a File<'_>) -> &'a str {
+    file.file_state.as_deref().unwrap_or_default()
+}
 
-    fn end(&self, Carried { attempt, is_cancelled }: Carried, others: Option<&str>) -> Option<Ended> {
-        let end = match self.file_state.as_str() {
-            "FINISHED" => End::Done,
-            "CANCELED" if is_cancelled => End::Cancelled,
-            // An operator of the service cancelled it: that is a failure, which is repeated so often and not for ever.
-            "CANCELED" | "FAILED" | "NOT_USED" => End::Failed {
-                recoverable: self.is_recoverable(),
-                has_other_source: false,
-            },
-            _ => return None,
-        };
-        let said = weir_auth::redact(
-            self.reason
-                .as_deref()
-                .filter(|own| !own.is_empty())
-                .or(others)
-                .unwrap_or_default(),
-        );
-        let reason = (end != End::Done).then(|| match said.trim() {
-            "" => format!("the transfer service says {} without a reason", self.file_state),
-            said => said.to_owned(),
-        });
-        let times = self.times();
-        Some(Ended {
-            attempt,
-            end,
-            reason,
-            times,
-        })
-    }
+/// The attempt that a file is, if it is one of this catalogue.
+fn attempt(file: &File<'_>, tag: Tag) -> Option<(weir_rules::ids::RequestId, u64)> {
+    let metadata = serde_json::from_str::<Metadata>(file.file_metadata.as_ref()?.get()).ok()?;
+    tag.read(&metadata.request_id?)
+}
 
-    /// When it was copied: to a millisecond by Weir's service, to a second by others.
-    fn times(&self) -> CopyTimes {
-        let own = |time: fn(&Extension) -> Option<Millis>| self.weir.as_ref().and_then(time);
-        let told = |text: &Option<String>| time::parse(text.as_deref()?);
-        CopyTimes {
-            started: own(|one| one.started_ms).or_else(|| told(&self.start_time)),
-            finished: own(|one| one.finished_ms).or_else(|| told(&self.finish_time)),
-        }
-    }
+fn end_of(file: &File<'_>, Carried { attempt, is_cancelled }: Carried, others: Option<&str>) -> Option<Ended> {
+    let end = match state(file) {
+        "FINISHED" => End::Done,
+        "CANCELED" if is_cancelled => End::Cancelled,
+        // An operator of the service cancelled it: that is a failure, which is repeated so often and not for ever.
+        "CANCELED" | "FAILED" | "NOT_USED" => End::Failed {
+            recoverable: is_recoverable(file),
+            has_other_source: false,
+        },
+        _ => return None,
+    };
+    let own = file.reason.as_deref().filter(|own| !own.is_empty());
+    let said = weir_auth::redact(own.or(others).unwrap_or_default());
+    let reason = (end != End::Done).then(|| match said.trim() {
+        "" => format!("the transfer service says {} without a reason", state(file)),
+        said => said.to_owned(),
+    });
+    let times = times(file);
+    Some(Ended {
+        attempt,
+        end,
+        reason,
+        times,
+    })
+}
 
-    /// Whether the same source may succeed later. Only Weir's service tells; of others each failure is taken for passing.
-    fn is_recoverable(&self) -> bool {
-        let is = |extension: &Extension| {
-            extension.error_class.as_deref() == Some("not-found") && extension.party.as_deref() == Some("source")
-        };
-        !self.weir.as_ref().is_some_and(is)
+/// When a file was copied: to a millisecond by Weir's service, to a second by others.
+fn times(file: &File<'_>) -> CopyTimes {
+    let own = |time: fn(&FileExtension<'_>) -> Option<Millis>| file.weir.as_ref().and_then(time);
+    CopyTimes {
+        started: own(|one| one.started_ms).or(file.start_time.map(|time| time.0)),
+        finished: own(|one| one.finished_ms).or(file.finish_time.map(|time| time.0)),
     }
+}
+
+/// Whether the same source may succeed later. Only Weir's service tells; of others each failure is taken for passing.
+fn is_recoverable(file: &File<'_>) -> bool {
+    let is = |extension: &FileExtension<'_>| {
+        extension.error_class.as_deref() == Some("not-found") && extension.party.as_deref() == Some("source")
+    };
+    !file.weir.as_ref().is_some_and(is)
 }
 
 #[cfg(test)]
@@ -225,7 +176,7 @@ mod tests {
     }
 
     fn job(text: &str) -> JobAnswer {
-        serde_json::from_str::<Answer>(text).unwrap().jobs().pop().unwrap()
+        JobAnswer::of(serde_json::from_str(text).unwrap()).unwrap()
     }
 
     fn answer(job_state: &str, files: &[(u64, u64, &str)]) -> JobAnswer {
@@ -270,7 +221,7 @@ mod tests {
         let mixed = answer("ACTIVE", &files);
         let expected = [(1, End::Done), (2, FAILED), (4, End::Cancelled), (5, FAILED)];
         assert_eq!(ends(&mixed, &all), expected);
-        assert_eq!(mixed.file_ids(&[all[2].attempt, all[3].attempt], tag()), ["300", "400"]);
+        assert_eq!(mixed.file_ids(&[all[2].attempt, all[3].attempt], tag()), [300, 400]);
         // Another attempt of the request, and a file that is missing in a job that goes on.
         assert_eq!(ends(&answer("ACTIVE", &[(1, 2, "FINISHED")]), &all[..1]), []);
         assert_eq!(
@@ -318,8 +269,8 @@ mod tests {
     fn a_source_without_the_file_is_not_asked_again() {
         let uid = tag().uid(RequestId(1), 1);
         let text = format!(
-            r#"[{{"job_id": "00000000-0000-0000-0000-000000000001", "job_state": "FAILED", "files": [{{"file_state": "FAILED",
-            "file_metadata": {{"request_id": "{uid}"}}, "reason": null, "weir": {{"error_class": "not-found", "party": "source"}}}}]}}]"#
+            r#"{{"job_id": "00000000-0000-0000-0000-000000000001", "job_state": "FAILED", "files": [{{"file_state": "FAILED",
+            "file_metadata": {{"request_id": "{uid}"}}, "reason": null, "weir": {{"error_class": "not-found", "party": "source"}}}}]}}"#
         );
         let ended = job(&text).ends(&[attempt(1, 1)], tag());
         assert_eq!(

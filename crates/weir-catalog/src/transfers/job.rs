@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use weir_auth::Secret;
+use weir_fts_api::{NewTransfer, Params, Submission};
 use weir_model::catalog::RseType;
 
 use super::plan::Copy;
@@ -24,17 +25,18 @@ pub(super) struct Tokens {
     pub(super) destination: Option<Secret>,
 }
 
-/// The body of `POST /jobs`. All copies have the same source, destination, activity, account and priority.
-pub(super) fn body(
+/// The content of `POST /jobs`. All copies have the same source, destination, activity, account and priority.
+pub(super) fn submission(
     job: &Job,
     copies: &[Copy],
     slice: &Slice,
     tag: Tag,
     tokens: &Tokens,
     keeps_tokens: bool,
-) -> Option<Value> {
+) -> Option<Submission> {
     let first = &copies.first()?.due;
-    let source = slice.sites.get(&copies.first()?.member.source)?;
+    let is_tape = |rse| Some(slice.sites.get(&rse)?.described.rse.traits.kind == RseType::Tape);
+    let (from_tape, to_tape) = (is_tape(copies.first()?.member.source)?, is_tape(first.attempt.at.1)?);
     let files = match copies {
         [copy] if !copy.hop_urls.is_empty() => hops(copy, slice, tag, tokens)?,
         copies => {
@@ -42,38 +44,34 @@ pub(super) fn body(
             all.collect::<Option<Vec<_>>>()?
         }
     };
-    let destination = slice.sites.get(&first.attempt.at.1)?;
-    let mut params = json!({
-        "account": first.account,
-        "verify_checksum": "both",
-        "overwrite": destination.described.rse.traits.kind == RseType::Disk,
-        "priority": first.priority,
-        "max_time_in_queue": HOURS_IN_QUEUE,
-        "id_generator": "deterministic",
-        "sid": job.sid,
-        "job_metadata": { "issuer": "rucio", "multi_sources": false, "catalogue": "weir" },
-    });
-    if source.described.rse.traits.kind == RseType::Tape {
-        params["bring_online"] = BRING_ONLINE.into();
+    let destination = &slice.sites.get(&first.attempt.at.1)?.described;
+    let archive_timeout = destination.attributes.get("archive_timeout").filter(|_| to_tape);
+    let mut metadata = json!({ "issuer": "rucio", "multi_sources": false, "catalogue": "weir" });
+    let multihop = copies.iter().any(|copy| !copy.hop_urls.is_empty());
+    if multihop {
+        metadata["multihop"] = true.into();
     }
-    if destination.described.rse.traits.kind == RseType::Tape {
-        params["dst_file_report"] = true.into();
-        if let Some(limit) = destination.described.attributes.get("archive_timeout") {
-            params["archive_timeout"] = limit.parse::<u64>().ok()?.into();
-        }
-    }
-    if copies.iter().any(|copy| !copy.hop_urls.is_empty()) {
-        params["multihop"] = true.into();
-        params["job_metadata"]["multihop"] = true.into();
-    }
-    if !keeps_tokens {
-        params["unmanaged_tokens"] = true.into();
-    }
-    Some(json!({ "params": params, "files": files }))
+    let params = Params {
+        account: Some(first.account.clone()),
+        verify_checksum: Some("both"),
+        overwrite: Some(destination.rse.traits.kind == RseType::Disk),
+        priority: Some(first.priority),
+        max_time_in_queue: Some(HOURS_IN_QUEUE),
+        id_generator: Some("deterministic"),
+        sid: Some(job.sid.clone()),
+        job_metadata: Some(metadata),
+        bring_online: from_tape.then_some(BRING_ONLINE),
+        dst_file_report: to_tape.then_some(true),
+        archive_timeout: archive_timeout.map(|limit| limit.parse()).transpose().ok()?,
+        multihop: multihop.then_some(true),
+        unmanaged_tokens: (!keeps_tokens).then_some(true),
+        ..Params::default()
+    };
+    Some(Submission { files, params })
 }
 
 /// The hops of a copy, in order: the last one is the request's.
-fn hops(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<Vec<Value>> {
+fn hops(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<Vec<NewTransfer>> {
     let whole = file(copy, slice, tag, tokens)?;
     let urls = std::iter::once(&copy.source_url)
         .chain(&copy.hop_urls)
@@ -85,59 +83,51 @@ fn hops(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<Vec<Val
         .collect::<Vec<_>>();
     let n_steps = urls.len() - 1;
     let step = |at: usize| {
-        let mut step = whole.clone();
-        step["sources"] = json!([urls[at]]);
-        step["destinations"] = json!([urls[at + 1]]);
-        for (key, token) in [
-            ("source_tokens", tokens.get(at)),
-            ("destination_tokens", tokens.get(at + 1)),
-        ] {
-            if let Some(Some(token)) = token {
-                step[key] = json!([token.expose()]);
-            }
-        }
-        if at + 1 < n_steps {
+        let token = |at: usize| tokens.get(at).into_iter().copied().flatten().cloned().collect();
+        let mut step = NewTransfer {
+            sources: vec![urls[at].clone()],
+            destinations: vec![urls[at + 1].clone()],
+            source_tokens: token(at),
+            destination_tokens: token(at + 1),
+            ..whole.clone()
+        };
+        if at + 1 < n_steps
+            && let Some(metadata) = &mut step.metadata
+        {
             // Its end is none of the request's.
-            step["metadata"]["request_id"] = Value::Null;
+            metadata["request_id"] = Value::Null;
         }
         step
     };
     Some((0..n_steps).map(step).collect())
 }
 
-fn file(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<Value> {
+fn file(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<NewTransfer> {
     let attempt = copy.due.attempt;
     let file = slice.files.get(&attempt.at.0)?;
     let (from, to) = (
         &slice.sites.get(&copy.member.source)?.described.rse,
         &slice.sites.get(&attempt.at.1)?.described.rse,
     );
-    let mut value = json!({
-        "sources": [copy.source_url],
-        "destinations": [copy.destination_url],
-        "activity": copy.due.activity,
-        "selection_strategy": "orderly",
-        "metadata": {
+    let sums = [("ADLER32", &file.adler32), ("MD5", &file.md5)];
+    let checksum = sums
+        .into_iter()
+        .find_map(|(name, sum)| Some(format!("{name}:{}", sum.as_ref()?)));
+    Some(NewTransfer {
+        sources: vec![copy.source_url.clone()],
+        destinations: vec![copy.destination_url.clone()],
+        source_tokens: tokens.source.iter().cloned().collect(),
+        destination_tokens: tokens.destination.iter().cloned().collect(),
+        checksum,
+        filesize: file.bytes,
+        activity: Some(copy.due.activity.clone()),
+        selection_strategy: Some("orderly".to_owned()),
+        metadata: Some(json!({
             "request_id": tag.uid(attempt.request, attempt.number), "scope": file.did.scope, "name": file.did.name,
             "activity": copy.due.activity, "request_type": "TRANSFER", "src_type": from.traits.kind, "dst_type": to.traits.kind,
             "src_rse": from.name, "dst_rse": to.name, "src_rse_id": from.uid, "dest_rse_id": to.uid, "filesize": file.bytes,
             "md5": file.md5, "adler32": file.adler32,
-        },
-    });
-    if let Some(bytes) = file.bytes {
-        value["filesize"] = bytes.into();
-    }
-    let sums = [("ADLER32", &file.adler32), ("MD5", &file.md5)];
-    if let Some((name, Some(sum))) = sums.into_iter().find(|(_, sum)| sum.is_some()) {
-        value["checksum"] = format!("{name}:{sum}").into();
-    }
-    for (key, token) in [
-        ("source_tokens", &tokens.source),
-        ("destination_tokens", &tokens.destination),
-    ] {
-        if let Some(token) = token {
-            value[key] = json!([token.expose()]);
-        }
-    }
-    Some(value)
+        })),
+        ..NewTransfer::default()
+    })
 }

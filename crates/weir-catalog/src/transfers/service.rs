@@ -55,7 +55,7 @@ impl Service {
     pub(super) fn new(url: &str, client: &Client, credentials: &Credentials) -> Self {
         Self {
             url: url.to_owned(),
-            fts: Fts::new(url, client.clone(), credentials.clone()),
+            fts: Fts::new(url, client.clone(), credentials),
             namespace: None,
             away: Backoff::default(),
             full: Backoff::default(),

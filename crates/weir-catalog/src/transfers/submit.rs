@@ -249,7 +249,7 @@ async fn call(fts: &Fts, ready: &Ready, slice: &Slice, (tag, keeps_tokens): (Tag
         kind: Kind::Refused(StatusCode::BAD_REQUEST),
         message: "an RSE of the job is gone".to_owned(),
     };
-    let body = job::body(&ready.job, &ready.copies, slice, tag, &ready.tokens, keeps_tokens);
+    let body = job::submission(&ready.job, &ready.copies, slice, tag, &ready.tokens, keeps_tokens);
     fts.submit(&body.ok_or_else(gone)?).await
 }
 

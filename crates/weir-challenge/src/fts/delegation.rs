@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::Method;
 use tokio::task::JoinHandle;
 use weir_http::Identity;
 
@@ -30,22 +29,17 @@ impl Drop for Renewal {
 impl FtsDoor {
     /// Signs a proxy for the service; gives its end.
     async fn delegate(&self, identity: &Identity) -> Result<SystemTime, InjectionError> {
-        let whoami = self.whoami().await?;
-        let id = whoami
-            .delegation_id
-            .ok_or_else(|| self.service.unreachable("whoami names no delegation"))?;
-        let request = self
-            .service
-            .ask(Method::GET, &format!("/delegation/{id}/request"), None)
-            .await?;
+        let id = self.client.whoami().await?.delegation_id;
+        if id.is_empty() {
+            return Err(self.client.senseless("whoami names no delegation").into());
+        }
+        let request = self.client.proxy_request(&id).await?;
         let signed = weir_auth::x509::sign(&request, identity, SystemTime::now(), LIFE);
         let (chain, end) = signed.map_err(|error| InjectionError::Delegation {
-            door: self.service.url.clone(),
+            door: self.client.url().to_owned(),
             source: error.into(),
         })?;
-        self.service
-            .put_text(&format!("/delegation/{id}/credential"), chain)
-            .await?;
+        self.client.delegate(&id, chain).await?;
         Ok(end)
     }
 

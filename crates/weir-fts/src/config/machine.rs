@@ -10,6 +10,7 @@ use super::super::{
     state::State,
 };
 use super::change;
+use weir_fts_api::{FtsTime, Host};
 use weir_service::time;
 use weir_transfer::settings::{Kind, Object};
 
@@ -22,12 +23,12 @@ const SHOWN: usize = 100;
 /// `GET /config`: the hosts of this service.
 pub(super) async fn hosts(service: State, caller: Caller) -> Answer {
     caller.require_admin()?;
-    Ok(ok(&json!([{
-        "hostname": service.host,
-        "service_name": "weir_transfer",
-        "beat": time::format(time::now()),
-        "drain": service.settings.get(Kind::Drain, SCHEDULER).is_some(),
-    }])))
+    Ok(ok(&[Host {
+        hostname: service.host.as_str().into(),
+        service_name: "weir_transfer".into(),
+        beat: FtsTime(time::now()),
+        drain: service.settings.get(Kind::Drain, SCHEDULER).is_some(),
+    }]))
 }
 
 /// `POST /config/drain`, `{"hostname", "drain"}`: a draining host starts nothing; running transfers come to their end,

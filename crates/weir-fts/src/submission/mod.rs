@@ -6,7 +6,6 @@
 mod files;
 mod params;
 mod refusal;
-mod schema;
 mod submitter;
 mod values;
 
@@ -14,7 +13,6 @@ use serde_json::Value;
 
 pub(crate) use files::place;
 pub(crate) use refusal::Refusal;
-pub(crate) use schema::submit_schema;
 pub(crate) use submitter::{BASE_ID, SubmissionLimits, Submitter};
 use weir_service::time::Millis;
 use weir_transfer::draft::Draft;

@@ -7,27 +7,67 @@ use serde_json::{Value, json};
 
 use crate::{lab::Lab, stub::Stub};
 
-/// The part of JSON schema that the description uses.
+/// Holds a value against a schema.
 fn check(value: &Value, schema: &Value, all: &Value, at: &str) {
+    if let Err(problem) = fits(value, schema, all, at) {
+        panic!("{problem}");
+    }
+}
+
+/// The part of JSON schema that the description uses.
+fn fits(value: &Value, schema: &Value, all: &Value, at: &str) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.rsplit('/').next().unwrap();
+        let name = reference.strip_prefix("#/components/schemas/").unwrap();
         let target = &all[name];
         assert!(!target.is_null(), "{at}: there is no schema {name}");
-        return check(value, target, all, at);
+        return fits(value, target, all, at);
     }
-    if let Some(choices) = schema["oneOf"].as_array() {
-        let fitting = if value.is_array() { &choices[1] } else { &choices[0] };
-        return check(value, fitting, all, at);
+    if let Some(choices) = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array()) {
+        let tried = choices.iter().map(|choice| fits(value, choice, all, at));
+        let problems = tried.filter_map(Result::err).collect::<Vec<_>>();
+        if problems.len() == choices.len() {
+            return Err(problems.join("; "));
+        }
+        return Ok(());
     }
-    if let Some(values) = schema["enum"].as_array() {
-        assert!(values.contains(value), "{at}: {value} is none of {values:?}");
+    if let Some(values) = schema["enum"].as_array()
+        && !values.contains(value)
+    {
+        return Err(format!("{at}: {value} is none of {values:?}"));
     }
     let kinds: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    let is = |kind: &&str| match *kind {
+    if !kinds.is_empty() && !kinds.iter().any(|kind| is_a(value, kind)) {
+        return Err(format!("{at}: {value} is no {kinds:?}"));
+    }
+    for key in schema["required"].as_array().into_iter().flatten() {
+        if value.is_object() && value.get(key.as_str().unwrap()).is_none() {
+            return Err(format!("{at}: {key} is missing in {value}"));
+        }
+    }
+    for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(value) = value.get(key) {
+            fits(value, schema, all, &format!("{at}.{key}"))?;
+        }
+    }
+    if let (Some(schema), Some(object)) = (schema.get("additionalProperties"), value.as_object()) {
+        for (key, value) in object {
+            fits(value, schema, all, &format!("{at}.{key}"))?;
+        }
+    }
+    if let Some(items) = schema.get("items") {
+        for (place, item) in value.as_array().into_iter().flatten().enumerate() {
+            fits(item, items, all, &format!("{at}[{place}]"))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_a(value: &Value, kind: &str) -> bool {
+    match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),
         "string" => value.is_string(),
@@ -35,27 +75,35 @@ fn check(value: &Value, schema: &Value, all: &Value, at: &str) {
         "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
-        other => panic!("{at}: unknown type {other}"),
-    };
-    assert!(
-        kinds.is_empty() || kinds.iter().any(is),
-        "{at}: {value} is no {kinds:?}"
-    );
-    for key in schema["required"].as_array().into_iter().flatten() {
-        assert!(
-            value.get(key.as_str().unwrap()).is_some(),
-            "{at}: {key} is missing in {value}"
-        );
+        other => panic!("unknown type {other}"),
     }
-    for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
-        if let Some(value) = value.get(key) {
-            check(value, schema, all, &format!("{at}.{key}"));
+}
+
+/// Keys of the objects of an answer that their schemas do not have.
+fn undescribed(value: &Value, schema: &Value, all: &Value, at: &str, found: &mut Vec<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.trim_start_matches("#/components/schemas/");
+        return undescribed(value, &all[name], all, at, found);
+    }
+    for choice in ["oneOf", "anyOf"]
+        .iter()
+        .filter_map(|key| schema[key].as_array())
+        .flatten()
+    {
+        if fits(value, choice, all, at).is_ok() {
+            undescribed(value, choice, all, at, found);
         }
     }
-    if let Some(items) = schema.get("items") {
-        for (place, item) in value.as_array().into_iter().flatten().enumerate() {
-            check(item, items, all, &format!("{at}[{place}]"));
+    if let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object()) {
+        for (key, value) in object {
+            match properties.get(key) {
+                Some(schema) => undescribed(value, schema, all, &format!("{at}.{key}"), found),
+                None => found.push(format!("{at}.{key}")),
+            }
         }
+    }
+    for item in value.as_array().into_iter().flatten() {
+        undescribed(item, &schema["items"], all, at, found);
     }
 }
 
@@ -186,7 +234,7 @@ async fn answers_are_as_described() {
         .unwrap()
         .to_owned();
     let description = described(&lab).await;
-    let mut checked = 0;
+    let (mut checked, mut unknown) = (0, Vec::new());
     for (path, methods) in description["paths"].as_object().unwrap() {
         let asked = path
             .replace("/delegation/{id}", &format!("/delegation/{me}"))
@@ -215,9 +263,12 @@ async fn answers_are_as_described() {
         assert!(!response.is_null(), "GET {asked} answers {status}: {}", answer.text);
         let schema = &response["content"]["application/json"]["schema"];
         if !schema.is_null() {
-            check(&answer.json, schema, &description["components"]["schemas"], &asked);
+            let all = &description["components"]["schemas"];
+            check(&answer.json, schema, all, &asked);
+            undescribed(&answer.json, schema, all, path, &mut unknown);
             checked += 1;
         }
     }
     assert!(checked > 35, "{checked}");
+    assert_eq!(unknown, [""; 0], "these keys are in no schema");
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use weir_fts_api::AuditEntry;
 use weir_service::time::{self, Millis};
 
 use crate::store::{Change, Store, StoreError};
@@ -13,23 +13,10 @@ const PREFIX: &str = "audit/";
 /// Entries that are kept; older ones leave as new ones come.
 const KEPT: usize = 10_000;
 
-/// One change, as FTS3 shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// UTC.
-    pub datetime: String,
-    /// The administrator.
-    pub dn: String,
-    /// The request, as text.
-    pub config: String,
-    /// The action.
-    pub action: String,
-}
-
 #[derive(Debug, Default)]
 struct AuditLog {
     /// By number, oldest first.
-    entries: VecDeque<(u64, Entry)>,
+    entries: VecDeque<(u64, AuditEntry)>,
     next: u64,
 }
 
@@ -50,7 +37,7 @@ impl Audit {
             let number = key.strip_prefix(PREFIX)?.parse::<u64>().ok()?;
             Some((number, serde_json::from_str(&value).ok()?))
         };
-        let entries: VecDeque<(u64, Entry)> = store.settings(PREFIX)?.into_iter().filter_map(read).collect();
+        let entries: VecDeque<(u64, AuditEntry)> = store.settings(PREFIX)?.into_iter().filter_map(read).collect();
         let next = entries.back().map_or(0, |(number, _)| number + 1);
         Ok(Self {
             book: Mutex::new(AuditLog { entries, next }),
@@ -65,7 +52,7 @@ impl Audit {
     }
 
     /// The newest entries, newest first.
-    pub fn newest(&self, n: usize) -> Vec<Entry> {
+    pub fn newest(&self, n: usize) -> Vec<AuditEntry> {
         let book = self.book.lock();
         book.entries
             .iter()
@@ -76,8 +63,8 @@ impl Audit {
     }
 
     /// Makes an entry, with its changes for the store: they go into one transaction with the audited change.
-    pub fn draft(&self, at: Millis, who: &str, action: &str, config: String) -> (Entry, Vec<Change>) {
-        let entry = Entry {
+    pub fn draft(&self, at: Millis, who: &str, action: &str, config: String) -> (AuditEntry, Vec<Change>) {
+        let entry = AuditEntry {
             datetime: time::format(at),
             dn: who.to_owned(),
             config,
@@ -98,7 +85,7 @@ impl Audit {
     }
 
     /// Adds an entry that the store has written. No other entry may be drafted in between.
-    pub fn note(&self, entry: Entry) {
+    pub fn note(&self, entry: AuditEntry) {
         let mut book = self.book.lock();
         let number = book.next;
         book.next += 1;

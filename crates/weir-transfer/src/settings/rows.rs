@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
+use weir_fts_api::{Group, GroupMember, Link, Share};
 use weir_sched::{Direction, Mode};
 use weir_units::BitRate;
 
@@ -64,21 +66,26 @@ pub fn normal_link(body: &Object, former: Option<&Object>) -> Checked<Object> {
     if streams.is_some_and(|streams| streams > STREAMS_MAX) {
         return invalid(format!("nostreams must be between 0 and {STREAMS_MAX}"));
     }
-    let kept = json!({
-        "symbolicname": name,
-        "source": source,
-        "destination": destination,
-        "min_active": min_active,
-        "max_active": max_active,
-        "optimizer_mode": mode,
-        "tcp_buffer_size": count(&row, "tcp_buffer_size")?,
-        "nostreams": streams,
-        "no_delegation": flag(&row, "no_delegation")?.unwrap_or(false),
-        "weir": object(&row, "weir")?.map(without_nulls).unwrap_or_default(),
+    let kept = row_of(&Link {
+        symbolicname: name,
+        source,
+        destination,
+        min_active,
+        max_active,
+        optimizer_mode: mode,
+        tcp_buffer_size: count(&row, "tcp_buffer_size")?,
+        nostreams: streams,
+        no_delegation: flag(&row, "no_delegation")?.unwrap_or(false),
+        weir: object(&row, "weir")?.map(without_nulls).unwrap_or_default(),
     });
-    let kept = kept.as_object().cloned().unwrap_or_default();
     link(&kept)?;
     Ok(kept)
+}
+
+/// The stored form of a setting.
+fn row_of(setting: &impl Serialize) -> Object {
+    let row = serde_json::to_value(setting).unwrap_or_default();
+    row.as_object().cloned().unwrap_or_default()
 }
 
 fn without_nulls(object: &Object) -> Object {
@@ -238,8 +245,12 @@ pub fn normal_share(body: &Object) -> Checked<Object> {
     let Some(share) = count(body, "share")? else {
         return invalid("Missing share");
     };
-    let row = json!({ "source": source, "destination": destination, "vo": vo, "share": share });
-    let row = row.as_object().cloned().unwrap_or_default();
+    let row = row_of(&Share {
+        source,
+        destination,
+        vo,
+        share,
+    });
     vo_share(&row)?;
     Ok(row)
 }
@@ -383,15 +394,14 @@ pub fn normal_group(body: &Object) -> Checked<Object> {
         only(member, &["se", "direction"])?;
         let se = storage_name(&text(member, "se")?.unwrap_or_default())?;
         let direction = text(member, "direction")?.unwrap_or_else(|| "both".to_owned());
-        members.push(json!({ "se": se, "direction": direction }));
+        members.push(GroupMember { se, direction });
     }
-    let row = json!({
-        "name": name,
-        "max_active": count(body, "max_active")?,
-        "max_rate": given(body, "max_rate"),
-        "members": members,
+    let row = row_of(&Group {
+        name: name.clone(),
+        max_active: count(body, "max_active")?,
+        max_rate: given(body, "max_rate").cloned(),
+        members,
     });
-    let row = row.as_object().cloned().unwrap_or_default();
     group(&name, &row)?;
     Ok(row)
 }

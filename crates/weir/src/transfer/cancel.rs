@@ -1,5 +1,6 @@
 //! `weir transfer cancel`.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{
@@ -20,10 +21,9 @@ pub(super) async fn run(arguments: &TransferCancelArguments, output: &Output) ->
             let files: Vec<String> = arguments.files.iter().map(u64::to_string).collect();
             path = format!("{path}/files/{}", files.join(","));
         }
-        let answer = door.ask("DELETE", &path, None).await?;
-        let answer = door.expect(answer)?;
-        report(id, &answer.json, output);
-        answers.push(answer.json);
+        let answer = door.ask(Method::DELETE, &path, None).await?;
+        report(id, &answer, output);
+        answers.push(answer);
     }
     output.done(&json!({ "answers": answers }));
     Ok(Exit::Done)

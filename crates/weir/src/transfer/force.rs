@@ -1,5 +1,6 @@
 //! `weir transfer force`.
 
+use http::Method;
 use serde_json::json;
 
 use super::{door::TransferClient, show::text};
@@ -10,8 +11,7 @@ use crate::output::Output;
 pub(super) async fn run(arguments: &TransferForceArguments, output: &Output) -> Result<Exit, Failure> {
     let door = TransferClient::open(&arguments.door)?;
     let files = json!(arguments.files);
-    let answer = door.ask("POST", "/admin/force-start", Some(&files)).await?;
-    let refused = door.expect(answer)?.json;
+    let refused = door.ask(Method::POST, "/admin/force-start", Some(&files)).await?;
     for file in &arguments.files {
         let of_it = refused.as_array().into_iter().flatten();
         let error = of_it

@@ -1,6 +1,7 @@
 //! `weir transfer limits` and `weir transfer drain`: settings of an administrator while the service runs.
 
 use anyhow::{Context, anyhow};
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{door::TransferClient, show::text};
@@ -39,10 +40,8 @@ async fn set_link(
         |link| text(link, "symbolicname").to_owned(),
     );
     if arguments.remove {
-        let answer = door
-            .ask("DELETE", &format!("/config/links/{}", encoded(&name)), None)
-            .await?;
-        return door.expect(answer).map(drop);
+        let path = format!("/config/links/{}", encoded(&name));
+        return door.ask(Method::DELETE, &path, None).await.map(drop);
     }
     let mut weir = Map::new();
     for (key, value) in [("rate", &arguments.rate), ("target", &arguments.target)] {
@@ -64,16 +63,13 @@ async fn set_link(
     if !weir.is_empty() {
         body["weir"] = Value::Object(weir);
     }
-    let answer = door.ask("POST", "/config/links", Some(&body)).await?;
-    door.expect(answer).map(drop)
+    door.ask(Method::POST, "/config/links", Some(&body)).await.map(drop)
 }
 
 async fn set_se(door: &TransferClient, se: &str, arguments: &TransferLimitsArguments) -> Result<(), Failure> {
     if arguments.remove {
-        let answer = door
-            .ask("DELETE", &format!("/config/se?se={}", encoded(se)), None)
-            .await?;
-        return door.expect(answer).map(drop);
+        let path = format!("/config/se?se={}", encoded(se));
+        return door.ask(Method::DELETE, &path, None).await.map(drop);
     }
     let mut info = Map::new();
     for (key, value) in [
@@ -85,8 +81,7 @@ async fn set_se(door: &TransferClient, se: &str, arguments: &TransferLimitsArgum
         }
     }
     let body = json!({ se: { "se_info": info } });
-    let answer = door.ask("POST", "/config/se", Some(&body)).await?;
-    door.expect(answer).map(drop)
+    door.ask(Method::POST, "/config/se", Some(&body)).await.map(drop)
 }
 
 fn show(links: &Value, storages: &Value, output: &Output) {
@@ -133,13 +128,12 @@ pub(super) async fn drain(arguments: &TransferDrainArguments, output: &Output) -
     let hosts = door.get("/config").await?;
     let host = hosts[0]["hostname"].as_str().context("the service names no host")?;
     let body = json!({ "hostname": host, "drain": drain });
-    let answer = door.ask("POST", "/config/drain", Some(&body)).await?;
-    let answer = door.expect(answer)?;
+    let answer = door.ask(Method::POST, "/config/drain", Some(&body)).await?;
     output.line(if drain {
         "draining: nothing new starts, what runs goes on to its end"
     } else {
         "the service starts transfers again"
     });
-    output.done(&answer.json);
+    output.done(&answer);
     Ok(Exit::Done)
 }

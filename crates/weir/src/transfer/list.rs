@@ -1,13 +1,13 @@
 //! `weir transfer list`.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
-use serde_json::{Value, json};
+use anyhow::Context;
+use serde::Deserialize as _;
+use serde_json::json;
+use weir_fts_api::Job;
 
-use super::{
-    door::TransferClient,
-    show::{self, text},
-};
+use super::{door::TransferClient, show};
 use crate::cli::TransferListArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -35,27 +35,27 @@ pub(super) async fn run(arguments: &TransferListArguments, output: &Output) -> R
         output.line("no jobs");
     }
     for job in &jobs {
-        output.line(line(job, output));
+        let job = Job::deserialize(job).context("could not understand a job")?;
+        output.line(line(&job, output));
     }
     output.done(&json!({ "jobs": jobs }));
     Ok(Exit::Done)
 }
 
-fn line(job: &Value, output: &Output) -> String {
-    let end = |key: &str| {
-        if text(job, key).is_empty() {
-            "(several)"
-        } else {
-            text(job, key)
-        }
+fn line(job: &Job<'_>, output: &Output) -> String {
+    let end = |se: &Option<Cow<'_, str>>| {
+        se.as_deref()
+            .filter(|se| !se.is_empty())
+            .unwrap_or("(several)")
+            .to_owned()
     };
     format!(
         "{}  {}  {}Z  {}  {} → {}",
-        text(job, "job_id"),
-        show::state(text(job, "job_state"), 13, output),
-        text(job, "submit_time"),
-        text(job, "vo_name"),
-        end("source_se"),
-        end("dest_se"),
+        show::id(job),
+        show::state(job.job_state.as_deref().unwrap_or_default(), 13, output),
+        job.submit_time.map(|time| time.to_string()).unwrap_or_default(),
+        job.vo_name.as_deref().unwrap_or_default(),
+        end(&job.source_se),
+        end(&job.dest_se),
     )
 }

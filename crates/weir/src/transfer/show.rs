@@ -1,6 +1,7 @@
 //! Jobs and files as text: columns, states in colour, counts, bytes.
 
 use serde_json::Value;
+use weir_fts_api::{File, Job};
 use weir_units::Bytes;
 
 use crate::output::Output;
@@ -30,6 +31,15 @@ pub(super) fn is_terminal(state: &str) -> bool {
     matches!(state, "FINISHED" | "FAILED" | "FINISHEDDIRTY" | "CANCELED")
 }
 
+/// The id of a job.
+pub(super) fn id(job: &Job<'_>) -> String {
+    job.job_id.map(|id| id.to_string()).unwrap_or_default()
+}
+
+fn state_of<'a>(file: &'a File<'_>) -> &'a str {
+    file.file_state.as_deref().unwrap_or_default()
+}
+
 /// A text of an object; empty if there is none.
 pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object[key].as_str().unwrap_or_default()
@@ -52,25 +62,20 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn of(files: &[Value]) -> Self {
+    pub(super) fn of(files: &[File<'_>]) -> Self {
         let mut tally = Self::default();
         for file in one_of_each(files) {
-            let size = ["filesize", "user_filesize"]
-                .iter()
-                .find_map(|key| file[*key].as_u64())
-                .unwrap_or(0);
-            let moved = file["weir"]["bytes_moved"]
-                .as_u64()
-                .or_else(|| file["transferred"].as_u64())
-                .unwrap_or(0);
+            let size = file.filesize.or(file.user_filesize).unwrap_or(0);
+            let moved = file.weir.as_ref().and_then(|weir| weir.bytes_moved);
+            let moved = moved.or(file.transferred).unwrap_or(0);
             tally.files += 1;
             tally.bytes_total += size;
-            tally.bytes += if text(file, "file_state") == "FINISHED" {
+            tally.bytes += if state_of(file) == "FINISHED" {
                 size
             } else {
                 moved.min(size)
             };
-            match text(file, "file_state") {
+            match state_of(file) {
                 "FINISHED" => tally.finished += 1,
                 "FAILED" => tally.failed += 1,
                 "CANCELED" => tally.canceled += 1,
@@ -118,8 +123,8 @@ impl Tally {
 }
 
 /// Each file once: of several sources of one, that which tells most of how the file stands.
-fn one_of_each(files: &[Value]) -> impl Iterator<Item = &Value> {
-    let rank = |file: &Value| match text(file, "file_state") {
+fn one_of_each<'a>(files: &'a [File<'a>]) -> impl Iterator<Item = &'a File<'a>> {
+    let rank = |file: &File<'_>| match state_of(file) {
         "FINISHED" => 0,
         "ACTIVE" => 1,
         "FAILED" => 3,
@@ -127,10 +132,10 @@ fn one_of_each(files: &[Value]) -> impl Iterator<Item = &Value> {
         "NOT_USED" => 5,
         _ => 2,
     };
-    let mut best: Vec<&Value> = Vec::new();
+    let mut best: Vec<&File<'_>> = Vec::new();
     for file in files {
         match best.last_mut() {
-            Some(last) if file["file_index"].is_u64() && last["file_index"] == file["file_index"] => {
+            Some(last) if file.file_index.is_some() && last.file_index == file.file_index => {
                 if rank(file) < rank(last) {
                     *last = file;
                 }
@@ -145,49 +150,54 @@ fn one_of_each(files: &[Value]) -> impl Iterator<Item = &Value> {
 const ROUTE_SHOWN: usize = 20;
 
 /// The lines of a job: itself, and files that are not simply finished, or all. Of sources and hops, it matters which they are.
-pub(super) fn job(job: &Value, files: &[Value], all: bool, output: &Output) {
+pub(super) fn job(job: &Job<'_>, all: bool, output: &Output) {
+    let files = job.files.as_deref().unwrap_or_default();
     let head = format!(
         "{}  {}  {}",
-        text(job, "job_id"),
-        state(text(job, "job_state"), 0, output),
+        id(job),
+        state(job.job_state.as_deref().unwrap_or_default(), 0, output),
         Tally::of(files).sentence()
     );
     output.line(head);
-    let more = [("submit_time", "submitted"), ("job_finished", "ended")];
-    let times: Vec<String> = more
+    let priority = job.priority.map(|priority| priority.to_string());
+    let more = [(job.submit_time, "submitted"), (job.job_finished, "ended")];
+    let times = more
         .iter()
-        .filter(|(key, _)| !text(job, key).is_empty())
-        .map(|(key, word)| format!("{word} {}Z", text(job, key)))
-        .collect();
-    output.line(format!("  priority {}, {}", job["priority"], times.join(", ")));
-    let route = matches!(text(job, "job_type"), "R" | "H");
+        .filter_map(|(time, word)| Some(format!("{word} {}Z", (*time)?)));
+    output.line(format!(
+        "  priority {}, {}",
+        priority.as_deref().unwrap_or("unknown"),
+        times.collect::<Vec<_>>().join(", ")
+    ));
+    let route = matches!(job.job_type.as_deref(), Some("R" | "H"));
     let all = all || (route && files.len() <= ROUTE_SHOWN);
     for file in files {
-        let finished = text(file, "file_state") == "FINISHED";
-        if all || (!finished && !text(file, "reason").is_empty()) {
+        if all || (state_of(file) != "FINISHED" && !reason(file).is_empty()) {
             file_lines(file, route, output);
         }
     }
 }
 
-fn file_lines(file: &Value, with_source: bool, output: &Output) {
-    let size = file["filesize"].as_u64().or_else(|| file["user_filesize"].as_u64());
-    let size = size.filter(|size| *size > 0).map(|size| Bytes(size).to_string());
+fn reason<'a>(file: &'a File<'_>) -> &'a str {
+    file.reason.as_deref().unwrap_or_default()
+}
+
+fn file_lines(file: &File<'_>, with_source: bool, output: &Output) {
+    let size = file.filesize.or(file.user_filesize).filter(|size| *size > 0);
     let source = if with_source {
-        format!("{} → ", text(file, "source_surl"))
+        format!("{} → ", file.source_surl.as_deref().unwrap_or_default())
     } else {
         String::new()
     };
     output.line(format!(
         "  {:>8}  {}  {:>9}  {source}{}",
-        file["file_id"].to_string(),
-        state(text(file, "file_state"), 9, output),
-        size.unwrap_or_default(),
-        text(file, "dest_surl"),
+        file.file_id.map(|id| id.to_string()).unwrap_or_default(),
+        state(state_of(file), 9, output),
+        size.map(|size| Bytes(size).to_string()).unwrap_or_default(),
+        file.dest_surl.as_deref().unwrap_or_default(),
     ));
-    let reason = text(file, "reason");
-    if !reason.is_empty() {
-        output.line(format!("            {reason}"));
+    if !reason(file).is_empty() {
+        output.line(format!("            {}", reason(file)));
     }
 }
 
@@ -200,9 +210,13 @@ mod tests {
     #[test]
     fn sources_of_one_file_count_as_one() {
         // Three sources that are told as three files look like two that never arrive.
-        let source =
-            |index: u64, state: &str| json!({ "file_index": index, "file_state": state, "user_filesize": 100 });
-        let check = |files: &[Value], sentence: &str| assert_eq!(Tally::of(files).sentence(), sentence);
+        let source = |index: u32, state: &'static str| File {
+            file_index: Some(index),
+            file_state: Some(state.into()),
+            user_filesize: Some(100),
+            ..File::default()
+        };
+        let check = |files: &[File<'_>], sentence: &str| assert_eq!(Tally::of(files).sentence(), sentence);
         let (used, unused) = (source(0, "FINISHED"), source(0, "NOT_USED"));
         check(
             &[source(0, "FAILED"), used, unused.clone()],
@@ -225,6 +239,7 @@ mod tests {
             json!({ "file_state": "ACTIVE", "user_filesize": 100, "weir": { "bytes_moved": 50 } }),
             json!({ "file_state": "SUBMITTED" }),
         ];
+        let files = files.map(|file| serde_json::from_value::<File<'_>>(file).unwrap_or_default());
         let tally = Tally::of(&files);
         assert_eq!(tally.sentence(), "1 of 3 finished, 1 active, 1 waiting; 150 B of 200 B");
         assert!((tally.share() - 0.75).abs() < 1e-9);

@@ -4,7 +4,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context;
+use http::Method;
 use serde_json::{Map, Value, json};
+use weir_fts_api::{NewTransfer, Params, Submission};
 
 use super::{door::TransferClient, watch};
 use crate::cli::TransferSubmitArguments;
@@ -19,9 +21,8 @@ pub(super) async fn run(arguments: &TransferSubmitArguments, output: &Output) ->
     add_params(&mut body, arguments)?;
     let door = TransferClient::open(&arguments.door)?;
     add_tokens(&mut body, arguments, &door)?;
-    let answer = door.ask("POST", "/jobs", Some(&body)).await?;
-    let answer = door.expect(answer)?;
-    let id = answer.json["job_id"]
+    let answer = door.ask(Method::POST, "/jobs", Some(&body)).await?;
+    let id = answer["job_id"]
         .as_str()
         .context("the service gave no job id")?
         .to_owned();
@@ -50,14 +51,27 @@ fn single(arguments: &TransferSubmitArguments) -> Result<Value, Failure> {
         let error = anyhow::anyhow!("a source and a destination are needed");
         return Err(Failure::bad_input(error).with_remedy("give both URLs, or a file of them with --file"));
     };
-    let mut file = json!({ "sources": [source], "destinations": [destination] });
-    if let Some(checksum) = &arguments.checksum {
-        file["checksum"] = json!(checksum);
+    let file = NewTransfer {
+        checksum: arguments.checksum.clone(),
+        filesize: arguments.size.map(|size| size.0),
+        ..copy(source, destination)
+    };
+    Ok(job(vec![file]))
+}
+
+fn copy(source: &str, destination: &str) -> NewTransfer {
+    NewTransfer {
+        sources: vec![source.to_owned()],
+        destinations: vec![destination.to_owned()],
+        ..NewTransfer::default()
     }
-    if let Some(size) = arguments.size {
-        file["filesize"] = json!(size.0);
-    }
-    Ok(json!({ "files": [file], "params": {} }))
+}
+
+fn job(files: Vec<NewTransfer>) -> Value {
+    json!(Submission {
+        files,
+        params: Params::default(),
+    })
 }
 
 /// A job in FTS3's JSON, or lines `SOURCE DESTINATION [CHECKSUM]`.
@@ -78,9 +92,12 @@ fn bulk(text: &str, name: &str) -> Result<Value, Failure> {
         match words.as_slice() {
             [] => {}
             [first, ..] if first.starts_with('#') => {}
-            [source, destination] => files.push(json!({ "sources": [source], "destinations": [destination] })),
+            [source, destination] => files.push(copy(source, destination)),
             [source, destination, checksum] => {
-                files.push(json!({ "sources": [source], "destinations": [destination], "checksum": checksum }));
+                files.push(NewTransfer {
+                    checksum: Some((*checksum).to_owned()),
+                    ..copy(source, destination)
+                });
             }
             _ => problems.push(format!("{name}:{}: expected SOURCE DESTINATION [CHECKSUM]", number + 1)),
         }
@@ -91,7 +108,7 @@ fn bulk(text: &str, name: &str) -> Result<Value, Failure> {
     if files.is_empty() {
         return Err(Failure::bad_input(anyhow::anyhow!("{name} names no files")));
     }
-    Ok(json!({ "files": files, "params": {} }))
+    Ok(job(files))
 }
 
 fn add_params(body: &mut Value, arguments: &TransferSubmitArguments) -> Result<(), Failure> {

@@ -4,12 +4,13 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use weir_fts_api::{File, Job};
 use weir_units::BitRate;
 
 use super::{
     door::TransferClient,
     look,
-    show::{self, Tally, is_terminal, text},
+    show::{self, Tally, is_terminal},
 };
 use crate::cli::TransferWatchArguments;
 use crate::failure::{Exit, Failure};
@@ -42,10 +43,10 @@ pub(super) async fn follow(door: &TransferClient, jobs: &[String], output: &Outp
         }
         watched.push(watch);
     }
-    let good = watched.iter().all(|watch| text(&watch.job, "job_state") == "FINISHED");
+    let good = watched.iter().all(|watch| watch.state() == "FINISHED");
     let jobs: Vec<Value> = watched
         .iter()
-        .map(|watch| json!({ "job_id": watch.id, "job_state": watch.job["job_state"], "tally": Tally::of(&watch.files) }))
+        .map(|watch| json!({ "job_id": watch.id, "job_state": watch.job.job_state, "tally": Tally::of(watch.files()) }))
         .collect();
     output.done(&json!({ "jobs": jobs }));
     Ok(if good { Exit::Done } else { Exit::VerdictFail })
@@ -53,8 +54,7 @@ pub(super) async fn follow(door: &TransferClient, jobs: &[String], output: &Outp
 
 struct Watch<'a> {
     id: &'a str,
-    job: Value,
-    files: Vec<Value>,
+    job: Job<'static>,
     /// The last change of the number of bytes, and the rate before it.
     last: Option<(Instant, u64)>,
     rate: Option<BitRate>,
@@ -65,8 +65,7 @@ impl<'a> Watch<'a> {
     fn new(id: &'a str) -> Self {
         Self {
             id,
-            job: Value::Null,
-            files: Vec::new(),
+            job: Job::default(),
             last: None,
             rate: None,
             told: None,
@@ -75,20 +74,28 @@ impl<'a> Watch<'a> {
 
     async fn follow(&mut self, door: &TransferClient, output: &Output) -> Result<(), Failure> {
         loop {
-            (self.job, self.files) = look::job(door, self.id).await?;
-            let tally = Tally::of(&self.files);
+            self.job = look::job(door, self.id).await?.job;
+            let tally = Tally::of(self.files());
             self.measure(tally.bytes);
             self.show(tally, output);
-            if is_terminal(text(&self.job, "job_state")) {
+            if is_terminal(self.state()) {
                 if output.terminal() {
                     draw("");
                 }
-                show::job(&self.job, &self.files, false, output);
+                show::job(&self.job, false, output);
                 return Ok(());
             }
-            let pauses = 1 + self.files.len() / FILES_PER_PAUSE;
+            let pauses = 1 + self.files().len() / FILES_PER_PAUSE;
             tokio::time::sleep(PAUSE * u32::try_from(pauses).unwrap_or(u32::MAX)).await;
         }
+    }
+
+    fn state(&self) -> &str {
+        self.job.job_state.as_deref().unwrap_or_default()
+    }
+
+    fn files(&self) -> &[File<'static>] {
+        self.job.files.as_deref().unwrap_or_default()
     }
 
     fn measure(&mut self, bytes: u64) {
@@ -114,19 +121,14 @@ impl<'a> Watch<'a> {
                 tally.share() * 100.0,
                 tally.sentence()
             ));
-        } else if self.told != Some(tally) && !is_terminal(text(&self.job, "job_state")) {
+        } else if self.told != Some(tally) && !is_terminal(self.state()) {
             // A log is told of changes only, and the whole job follows its end.
-            output.line(format!(
-                "{}  {}  {}{rate}",
-                self.id,
-                text(&self.job, "job_state"),
-                tally.sentence()
-            ));
+            output.line(format!("{}  {}  {}{rate}", self.id, self.state(), tally.sentence()));
         }
         if self.told != Some(tally) {
             output.event(
                 "progress",
-                &json!({ "job_id": self.id, "job_state": self.job["job_state"], "tally": tally }),
+                &json!({ "job_id": self.id, "job_state": self.job.job_state, "tally": tally }),
             );
         }
         self.told = Some(tally);
