@@ -45,10 +45,10 @@ pub enum RunError {
     },
     /// The certificate of the grid file could not be delegated.
     #[error("could not delegate the certificate to the transfer service")]
-    Delegation(#[source] crate::injection::InjectionError),
+    Delegation(#[source] crate::inject::injection::InjectionError),
     /// The catalogue did not take the source files.
     #[error("the source files could not be registered in the catalogue")]
-    Catalog(#[from] crate::injection::InjectionError),
+    Catalog(#[from] crate::inject::injection::InjectionError),
     /// The run was interrupted before its start.
     #[error("interrupted before the challenge began")]
     Interrupted,

@@ -3,7 +3,7 @@
 
 /// Answers of catalogues: locks, requests, rules, places of files.
 pub fn answers(data: &[u8]) {
-    crate::rules::fuzz(data);
+    crate::inject::rules::fuzz(data);
 }
 
 #[cfg(test)]

@@ -34,59 +34,30 @@
 //! # Ok(()) }
 //! ```
 
-mod append;
-mod assemble;
-mod audit;
-mod books;
-mod catalogued;
-pub mod clean;
-mod cleanup;
-mod clock;
-mod content;
-mod counted;
-mod description;
-mod doors;
-mod drive;
-mod engine;
 mod error;
-mod folder;
-mod fts;
+mod execute;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-#[cfg(test)]
-mod golden;
-mod host;
-mod html;
-mod injection;
-mod layout;
-mod leftovers;
-pub mod listing;
-mod live;
-mod load;
-mod made;
+mod inject;
 mod options;
-mod preflight;
-mod progress;
-mod rates;
-mod rebuild;
-mod record;
-mod rest;
-mod rules;
+mod output;
+mod prepare;
+mod removal;
 mod run;
-mod run_door;
-mod seed;
+mod services;
 pub mod sites;
-mod steps;
-mod storage;
+mod verify;
 
-pub use assemble::{build, write_report, write_report_into};
 pub use error::RunError;
-pub use folder::{PartFile, RunFolder, write_atomically};
-pub use html::{NoPlace, render, render_data};
-pub use injection::{
+pub use execute::progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use inject::injection::{
     Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Passages, Phase, RuleCopy, RuleTerms,
 };
 pub use options::{Options, Stop};
-pub use progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
-pub use rebuild::{RebuildError, rebuild};
+pub use output::assemble::{build, write_report, write_report_into};
+pub use output::folder::{PartFile, RunFolder, write_atomically};
+pub use output::html::{NoPlace, render, render_data};
+pub use output::rebuild::{RebuildError, rebuild};
+pub use removal::clean;
 pub use run::{RunOutcome, check_sites, run};
+pub use services::listing;

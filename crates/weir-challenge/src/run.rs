@@ -13,11 +13,14 @@ use weir_grid::{EmbeddedGrid, GridOptions};
 use weir_plan::Plan;
 
 use self::task::RunTask;
-use crate::folder::RunFolder;
+use crate::execute::progress::{Progress, Update};
 use crate::options::{Options, Stop};
-use crate::progress::{Progress, Update};
+use crate::output::folder::RunFolder;
 use crate::sites::SitesReport;
-use crate::{RunError, host, preflight};
+use crate::{
+    RunError,
+    prepare::{host, preflight},
+};
 pub use outcome::RunOutcome;
 use outcome::{Done, Purpose};
 

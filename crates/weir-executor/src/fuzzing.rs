@@ -5,12 +5,14 @@ use weir_auth::Secret;
 use weir_units::Algorithm;
 use weir_world::{Party, Phase};
 
-use super::{
-    failure::{Scene, told_by_weir},
-    markers::{MarkerItem, Markers},
-    stat,
+use crate::{
+    copying::markers::{MarkerItem, Markers},
+    requests::{
+        failure::{Scene, told_by_weir},
+        wire,
+    },
+    steps::stat,
     surl::Surl,
-    wire,
 };
 
 /// A token that no message may hold.
@@ -56,17 +58,17 @@ pub fn failures(data: &[u8]) {
 
 /// An answer to PROPFIND.
 pub fn listings(data: &[u8]) {
-    super::namespace::fuzz(data);
+    crate::namespace::fuzz(data);
 }
 
 /// An answer of the Tape REST API.
 pub fn tapes(data: &[u8]) {
-    super::tape::fuzz(data);
+    crate::tape::fuzz(data);
 }
 
 /// An issuer's answer to an exchange or a refresh of a token.
 pub fn grants(data: &[u8]) {
-    super::tokens::fuzz(data);
+    crate::tokens::fuzz(data);
 }
 
 /// Header lines of an answer to HEAD, and the claims of a token that goes along.
@@ -86,7 +88,7 @@ pub fn answers(data: &[u8]) {
         let stat = stat::read(&headers, Some(algorithm));
         assert!(stat.checksum.is_none_or(|checksum| checksum.algorithm == algorithm));
     }
-    let _ = super::tokens::expiry(&Secret::new(String::from_utf8_lossy(data)));
+    let _ = crate::tokens::expiry(&Secret::new(String::from_utf8_lossy(data)));
 }
 
 /// A URL of a file, as it is and with a secret in its query.

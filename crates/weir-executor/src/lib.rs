@@ -31,37 +31,23 @@
 //! same path during our order, and the storage neither refuses nor reports that. This file is removed as a part of
 //! ours.
 
-mod attempt;
-mod client_pool;
 pub mod config;
-mod endpoints;
-mod failure;
+mod copying;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod hide;
 pub mod job;
-mod leftover;
-mod markers;
 #[cfg(test)]
 mod memory;
-mod modes;
 mod namespace;
 pub mod orders;
-mod parents;
 pub mod places;
-mod report;
-mod sequence;
+mod requests;
 mod settings;
-mod stat;
-mod streamed;
+mod steps;
 pub mod surl;
 mod tape;
-mod thirdparty;
 pub mod timeline;
 mod tokens;
-mod trace;
-mod verify;
-mod wire;
 
 use std::{any::Any, collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -75,26 +61,26 @@ use weir_sched::Op;
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
 
-pub use modes::Modes;
+pub use copying::modes::Modes;
 pub use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
 pub use tokens::{Rules, TokenRefresher};
 use weir_service::time::{self, Millis};
 
 use crate::{
-    failure::Scene,
     job::{Claim, TIMEOUT_MAX},
     orders::{Journal, Order, Orders, Told},
+    requests::failure::Scene,
     surl::Surl,
     timeline::Timeline,
 };
-use attempt::Attempt;
-use client_pool::{ClientPool, Proxies};
-use failure::{internal, unreadable};
+use requests::client_pool::{ClientPool, Proxies};
+use requests::failure::{internal, unreadable};
+use requests::wire::Side;
 pub use settings::ExecutorSettings;
+use steps::attempt::Attempt;
+use steps::trace::State;
+use steps::verify::Expected;
 use tokens::Right;
-use trace::State;
-use verify::Expected;
-use wire::Side;
 
 /// Carries out operations. Clones share everything.
 #[derive(Clone)]
@@ -286,11 +272,11 @@ impl Executor {
             state: State::new(earlier, order.file.spec.user_filesize, times),
         };
         if cleanup {
-            return hide::hide(&order.file.spec, Box::pin(attempt.clean_up()).await);
+            return requests::hide::hide(&order.file.spec, Box::pin(attempt.clean_up()).await);
         }
         let last = attempt.run().await;
         self.shared.told.over(id, attempt.timeline());
-        hide::hide(&order.file.spec, last)
+        requests::hide::hide(&order.file.spec, last)
     }
 
     /// A claim of an earlier life ended with that life at the latest.

@@ -1,6 +1,6 @@
 //! The reason why a service does not start, or does not apply another configuration.
 
-use crate::certificates::CertificatesError;
+use crate::access::certificates::CertificatesError;
 
 /// See the module.
 pub type StartError = weir_service::StartError<OpenError>;

@@ -8,11 +8,14 @@ use serde_json::Value;
 use weir_auth::Secret;
 use weir_executor::{job::SEVERAL_SOURCES, surl::Surl};
 
-use super::{
-    body,
-    caller::{By, Caller},
-    collapse_slashes, list,
-    submission::{self, SubmissionLimits, Submitter},
+use crate::{
+    access::caller::{By, Caller},
+    collapse_slashes,
+    jobs::{
+        list,
+        submission::{self, SubmissionLimits, Submitter},
+    },
+    messages::body,
 };
 use weir_transfer::{
     config::Level,

@@ -17,57 +17,34 @@
 //! # Ok(()) }
 //! ```
 
-mod about;
-mod absent;
-mod answer;
-mod archive;
-mod attributes;
-mod ban;
-mod body;
-mod caller;
-mod callers;
-mod cancel;
-mod certificates;
-mod config;
-mod delegation;
+mod access;
 mod error;
-mod force;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod json;
-mod list;
-mod metrics;
+mod jobs;
+mod messages;
 mod namespace;
-mod objects;
-mod openapi;
-mod optimizer;
-mod query;
-mod queue;
-mod relay;
-mod relayed;
+mod nodes;
+mod operation;
 mod reload;
+mod service;
 mod start;
 mod state;
-mod status;
-mod submission;
-mod submit;
-mod visible_links;
-mod why;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use answer::ApiError;
+pub use access::certificates::CertificatesError;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-pub use certificates::CertificatesError;
 pub use error::{OpenError, StartError};
 use http::{StatusCode, Uri};
 use hyper::body::Incoming;
-pub(crate) use queue::{CHOICE, ROOM};
+use messages::answer::ApiError;
+pub(crate) use operation::queue::{CHOICE, ROOM};
 pub use start::{Running, TransferService};
 use state::Door;
 use tower::Service as _;
@@ -123,44 +100,54 @@ fn unanswered(is_safe: bool) -> ApiError {
 pub(crate) fn router(service: Arc<Door>) -> Router {
     let limit = service.body_max;
     Router::new()
-        .route("/", get(about::service_document))
-        .route("/whoami", get(about::whoami))
-        .route("/whoami/certificate", get(about::certificate))
-        .route("/api-docs/schema/submit", get(about::submit_schema))
-        .route("/openapi.json", get(openapi::openapi))
-        .route("/.well-known/weir/health", get(about::health))
-        .route("/.well-known/weir/ready", get(about::ready))
-        .route("/.well-known/weir/metrics", get(metrics::metrics))
-        .route("/.well-known/weir/nodes", get(about::nodes))
-        .route("/.well-known/weir/queue", get(queue::queue))
-        .route(ROOM, post(queue::room))
-        .route(CHOICE, post(queue::choice))
-        .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
+        .route("/", get(service::about::service_document))
+        .route("/whoami", get(service::about::whoami))
+        .route("/whoami/certificate", get(service::about::certificate))
+        .route("/api-docs/schema/submit", get(service::about::submit_schema))
+        .route("/openapi.json", get(service::openapi::openapi))
+        .route("/.well-known/weir/health", get(service::about::health))
+        .route("/.well-known/weir/ready", get(service::about::ready))
+        .route("/.well-known/weir/metrics", get(service::metrics::metrics))
+        .route("/.well-known/weir/nodes", get(service::about::nodes))
+        .route("/.well-known/weir/queue", get(operation::queue::queue))
+        .route(ROOM, post(operation::queue::room))
+        .route(CHOICE, post(operation::queue::choice))
+        .route(
+            "/jobs",
+            get(jobs::list::jobs)
+                .post(jobs::submit::submit)
+                .put(jobs::submit::submit),
+        )
         .route(
             "/jobs/{ids}",
-            get(query::jobs).delete(cancel::jobs).post(cancel::modify),
+            get(jobs::query::jobs)
+                .delete(jobs::cancel::jobs)
+                .post(jobs::cancel::modify),
         )
-        .route("/jobs/vo/{vo}", axum::routing::delete(cancel::vo))
-        .route("/jobs/all", axum::routing::delete(cancel::all))
-        .route("/jobs/{id}/files", get(query::files))
-        .route("/jobs/{id}/files/{files}", axum::routing::delete(cancel::files))
-        .route("/jobs/{id}/files/{file}/retries", get(query::retries))
-        .route("/jobs/{id}/dm", get(query::dm))
-        .route("/jobs/{id}/{field}", get(query::field))
-        .merge(config::routes())
-        .merge(why::routes())
-        .merge(ban::routes())
-        .merge(optimizer::routes())
-        .merge(status::routes())
-        .merge(archive::routes())
+        .route("/jobs/vo/{vo}", axum::routing::delete(jobs::cancel::vo))
+        .route("/jobs/all", axum::routing::delete(jobs::cancel::all))
+        .route("/jobs/{id}/files", get(jobs::query::files))
+        .route("/jobs/{id}/files/{files}", axum::routing::delete(jobs::cancel::files))
+        .route("/jobs/{id}/files/{file}/retries", get(jobs::query::retries))
+        .route("/jobs/{id}/dm", get(jobs::query::dm))
+        .route("/jobs/{id}/{field}", get(jobs::query::field))
+        .merge(operation::config::routes())
+        .merge(operation::why::routes())
+        .merge(operation::ban::routes())
+        .merge(operation::optimizer::routes())
+        .merge(operation::status::routes())
+        .merge(jobs::archive::routes())
         .merge(namespace::routes())
-        .merge(force::routes())
-        .merge(absent::routes())
-        .merge(delegation::routes())
-        .merge(attributes::routes())
+        .merge(operation::force::routes())
+        .merge(service::absent::routes())
+        .merge(access::delegation::routes())
+        .merge(access::attributes::routes())
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))
-        .method_not_allowed_fallback(absent::other_method)
-        .layer(axum::middleware::from_fn_with_state(service.clone(), relay::relay))
+        .method_not_allowed_fallback(service::absent::other_method)
+        .layer(axum::middleware::from_fn_with_state(
+            service.clone(),
+            nodes::relay::relay,
+        ))
         .layer(DefaultBodyLimit::max(limit))
         .with_state(service)
 }

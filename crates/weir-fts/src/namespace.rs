@@ -19,17 +19,21 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use weir_fts_api::{ListedFile, Stat};
 
-use super::{
-    answer::{Answer, ApiError, ok},
-    body::JsonBody,
-    caller::{By, Caller},
-    delegation,
-};
 use crate::state::Door;
 use crate::state::State;
+use crate::{
+    access::{
+        caller::{By, Caller},
+        delegation,
+    },
+    messages::{
+        answer::{Answer, ApiError, ok},
+        body::JsonBody,
+    },
+};
 use weir_executor::{Attributes, Change, Credential, Obstacle, Refused, Visit, surl::Surl};
 
-use crate::submission;
+use crate::jobs::submission;
 
 pub(super) fn routes() -> Router<Arc<Door>> {
     Router::new()

@@ -15,8 +15,7 @@ use weir_transfer::{
 };
 
 use crate::{
-    callers::Callers,
-    certificates::Certificates,
+    access::{callers::Callers, certificates::Certificates},
     error::{OpenError, StartError},
     state::Door,
 };

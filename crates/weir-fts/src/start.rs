@@ -12,14 +12,13 @@ use weir_transfer::{Opened, Outbound, config::TransferConfig};
 
 use crate::{
     GRACE,
-    callers::Callers,
-    certificates::Certificates,
+    access::{callers::Callers, certificates::Certificates},
     door,
     error::{OpenError, StartError},
-    relayed::answer_node,
+    jobs::submission::SubmissionLimits,
+    nodes::relayed::answer_node,
     reload::{Reloading, files, server_tls},
     state::Door,
-    submission::SubmissionLimits,
 };
 
 /// How long a client's connection is kept at a stop, for a request that is on its way: clients send the next one soon, or not at all.

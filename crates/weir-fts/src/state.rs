@@ -6,7 +6,7 @@ use weir_http::Reloadable;
 use weir_service::reload::Reloads;
 use weir_transfer::service::Service;
 
-use crate::{callers::Callers, submission::SubmissionLimits};
+use crate::{access::callers::Callers, jobs::submission::SubmissionLimits};
 
 pub(crate) type State = axum::extract::State<Arc<Door>>;
 

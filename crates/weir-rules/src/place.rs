@@ -83,7 +83,7 @@ impl Place {
     /// The state of every lock on it.
     pub fn lock_state(&self) -> LockState {
         let request = self.request.map(|request| request.state);
-        state::of_place(state::Place {
+        state::of_place(state::FileStates {
             replica: self.replica,
             request,
         })

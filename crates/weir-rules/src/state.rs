@@ -4,7 +4,7 @@ use weir_model::catalog::{LockState, ReplicaState, RequestState, RuleState};
 
 /// The states of a file at an RSE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FileStates {
     /// The state of its replica there.
     pub replica: ReplicaState,
     /// The state of the request that is to bring it, if there is one.
@@ -12,7 +12,7 @@ pub struct Place {
 }
 
 /// The state of every lock on a file at an RSE: rules that want the same file at the same RSE share its fate.
-pub fn of_place(place: Place) -> LockState {
+pub fn of_place(place: FileStates) -> LockState {
     match (place.replica, place.request) {
         (ReplicaState::Available, _) => LockState::Ok,
         (_, Some(request)) if is_open(request) => LockState::Replicating,
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_lock_is_stuck_when_nothing_brings_its_file() {
         use ReplicaState::{Available, Bad, Copying};
-        let lock = |replica, request| of_place(Place { replica, request });
+        let lock = |replica, request| of_place(FileStates { replica, request });
         assert_eq!(lock(Available, None), LockState::Ok);
         assert_eq!(lock(Copying, Some(RequestState::Queued)), LockState::Replicating);
         assert_eq!(lock(Copying, Some(RequestState::NoSources)), LockState::Stuck);

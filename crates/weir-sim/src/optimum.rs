@@ -20,7 +20,7 @@ mod wide;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bounds::{Bound, Flow, Kind, bounds};
+use bounds::{Bound, Kind, SizedFlow, bounds};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use weir_plan::Workload;
 use weir_plan::inject::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES};
@@ -114,12 +114,12 @@ pub(crate) fn exceeded(plan: &SimPlan, scene: &Scene, moved: &[u64], end: Durati
 }
 
 /// The links as flows: of several file sizes of a link the largest, which holds a slot the longest for its start.
-fn flows(scene: &Scene) -> Vec<Flow> {
+fn flows(scene: &Scene) -> Vec<SizedFlow> {
     let mut sizes = vec![Bytes(1); scene.links.len()];
     for ask in &scene.asks {
         sizes[ask.link] = sizes[ask.link].max(ask.file_size);
     }
-    (0..).zip(sizes).map(|(link, size)| Flow { link, size }).collect()
+    (0..).zip(sizes).map(|(link, size)| SizedFlow { link, size }).collect()
 }
 
 /// Where asks or capacities change, from the start of the run to the end of the hold.

@@ -38,7 +38,7 @@ impl Rows {
 }
 
 /// Where the rows of a run go.
-pub struct Files<'w> {
+pub struct RunOutputs<'w> {
     /// The contents of `transfers.csv`: rows in the order of ends.
     pub transfers: &'w mut dyn Write,
     /// The contents of `rules.csv`: every rule, unless no rows are written.
@@ -51,8 +51,14 @@ pub struct Files<'w> {
 ///
 /// # Errors
 /// The first failure of a writer.
-pub fn run_into(plan: &SimPlan, policy: Policy, which: Rows, files: Files<'_>, probe: &Probe) -> io::Result<Outcome> {
-    let Files {
+pub fn run_into(
+    plan: &SimPlan,
+    policy: Policy,
+    which: Rows,
+    files: RunOutputs<'_>,
+    probe: &Probe,
+) -> io::Result<Outcome> {
+    let RunOutputs {
         transfers,
         rules,
         ledger: cycles,

@@ -8,7 +8,7 @@ use weir_measure::report::{Build, Report};
 use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
-use weir_sim::report::{Files, Rows, report, run_into};
+use weir_sim::report::{Rows, RunOutputs, report, run_into};
 use weir_sim::spec::CatalogKind;
 use weir_sim::world::Probe;
 
@@ -26,7 +26,7 @@ fn run(name: &str, catalog: CatalogKind, replaced: &[(&str, &str)]) -> Report {
     let mut plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
     plan.sim.catalog = catalog;
     let sink = || std::io::sink();
-    let files = Files {
+    let files = RunOutputs {
         transfers: &mut sink(),
         rules: &mut sink(),
         ledger: &mut sink(),

@@ -12,7 +12,7 @@ use weir_measure::report::{Build, WorkloadKind};
 use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
-use weir_sim::report::{Files, Rows, report, run_into};
+use weir_sim::report::{Rows, RunOutputs, report, run_into};
 use weir_sim::world::Probe;
 
 fn plan(name: &str) -> SimPlan {
@@ -42,7 +42,7 @@ struct Ran {
 
 fn simulated(plan: &SimPlan, policy: Policy, rows: Rows) -> Ran {
     let (mut transfers, mut ledger) = (Vec::new(), Vec::new());
-    let files = Files {
+    let files = RunOutputs {
         transfers: &mut transfers,
         rules: &mut std::io::sink(),
         ledger: &mut ledger,

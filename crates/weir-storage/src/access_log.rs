@@ -21,7 +21,7 @@ const LINES_WAITING: usize = 16_384;
 
 /// A line of the log. No field holds a token; URLs have lost their query.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct LogLine {
     /// When the request came, in RFC 3339 with milliseconds.
     pub(crate) time: String,
     pub(crate) duration_ms: u64,
@@ -90,7 +90,7 @@ pub(crate) struct TransferLine {
 
 /// An item for the log writer.
 enum Item {
-    Line(String),
+    LogLine(String),
     /// Lines go there from now on; none: nowhere.
     To(Option<Arc<File>>),
     /// Answered when everything before it has been written.
@@ -129,13 +129,13 @@ impl AccessLog {
     }
 
     /// Never waits: it is called where nothing can.
-    pub(crate) fn write(&self, mut line: Line) {
+    pub(crate) fn write(&self, mut line: LogLine) {
         let texts = [&mut line.user_agent, &mut line.client_info, &mut line.error];
         texts.into_iter().flatten().for_each(|text| *text = redact(text));
         line.path = redact(&line.path);
         let mut text = serde_json::to_string(&line).expect("a line has only strings and numbers");
         text.push('\n');
-        if self.lines.try_send(Item::Line(text)).is_err() {
+        if self.lines.try_send(Item::LogLine(text)).is_err() {
             self.metrics.log_lines_lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -156,7 +156,7 @@ async fn write_all(mut file: Option<Arc<File>>, mut items: mpsc::Receiver<Item>)
         let (mut text, mut waiting) = (String::new(), Vec::new());
         for item in batch.drain(..) {
             match item {
-                Item::Line(line) => text.push_str(&line),
+                Item::LogLine(line) => text.push_str(&line),
                 Item::Flush(written) => waiting.push(written),
                 Item::To(next) => {
                     write(file.as_ref(), std::mem::take(&mut text)).await;

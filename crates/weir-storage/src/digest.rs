@@ -6,7 +6,7 @@ use weir_units::{Algorithm, Checksum, ChecksumError, Checksums, parse_digest_hea
 
 /// Checksums that a client wants to know, in the dialect in which it asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedDigests {
     /// In the order of preference; never empty.
     pub algorithms: Vec<Algorithm>,
     /// Whether the answer is `Repr-Digest`.
@@ -14,10 +14,10 @@ pub struct Wanted {
 }
 
 /// Parses the checksums that a client wants; `None` if none of them is known here.
-pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
+pub fn wanted(headers: &HeaderMap) -> Option<WantedDigests> {
     let read = |name: &str, modern: bool| {
         let algorithms = preferences(&joined(headers, name)?, modern);
-        (!algorithms.is_empty()).then_some(Wanted { algorithms, modern })
+        (!algorithms.is_empty()).then_some(WantedDigests { algorithms, modern })
     };
     read("want-digest", false).or_else(|| read("want-repr-digest", true))
 }
@@ -43,7 +43,7 @@ fn preferences(header: &str, modern: bool) -> Vec<Algorithm> {
     found.into_iter().map(|(_, algorithm)| algorithm).collect()
 }
 
-impl Wanted {
+impl WantedDigests {
     /// The wanted checksums that are stored already, at least one; `None` if all would have to be computed.
     pub fn known(&self, stored: &Checksums) -> Option<Vec<Checksum>> {
         let known: Vec<Checksum> = self
@@ -76,7 +76,7 @@ impl Wanted {
 /// An announced checksum of a known algorithm with an invalid value: ignoring it would verify nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{header}: \"{value}\" is no checksum")]
-pub struct Malformed {
+pub struct InvalidDigest {
     /// The header's name.
     pub header: &'static str,
     /// The part at fault, cut to 80 characters.
@@ -87,7 +87,7 @@ pub struct Malformed {
 ///
 /// # Errors
 /// A value of a known algorithm that cannot be read. Unknown algorithms are passed over, as both RFCs ask.
-pub fn announced(headers: &HeaderMap) -> Result<Vec<Checksum>, Malformed> {
+pub fn announced(headers: &HeaderMap) -> Result<Vec<Checksum>, InvalidDigest> {
     let mut found: Vec<Checksum> = Vec::new();
     for header in ["digest", "repr-digest"] {
         for item in joined(headers, header).iter().flat_map(|text| text.split(',')) {
@@ -114,8 +114,8 @@ pub fn announced(headers: &HeaderMap) -> Result<Vec<Checksum>, Malformed> {
     Ok(found)
 }
 
-fn malformed(header: &'static str, value: &str) -> Malformed {
-    Malformed {
+fn malformed(header: &'static str, value: &str) -> InvalidDigest {
+    InvalidDigest {
         header,
         value: value.trim().chars().take(80).collect(),
     }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn wishes_as_clients_write_them() {
         let check = |name, value: &str, expected: Option<(&[Algorithm], bool)>| {
-            let expected = expected.map(|(algorithms, modern)| Wanted {
+            let expected = expected.map(|(algorithms, modern)| WantedDigests {
                 algorithms: algorithms.to_vec(),
                 modern,
             });
@@ -251,7 +251,7 @@ mod tests {
             .into_iter()
             .collect();
         for modern in [false, true] {
-            let wanted = Wanted {
+            let wanted = WantedDigests {
                 algorithms: vec![Md5, Crc32c, Adler32],
                 modern,
             };
@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(known[0].algorithm, Crc32c);
         }
         assert_eq!(
-            Wanted {
+            WantedDigests {
                 algorithms: vec![Md5],
                 modern: false
             }

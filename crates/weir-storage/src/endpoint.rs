@@ -26,7 +26,7 @@ use crate::{
     opening::{Directories, OpenArea, limits, open_area, separate, url},
     parts::{Lasting, Parts},
     reaper::Reapers,
-    reload::Shared,
+    reload::EndpointState,
     service::{Endpoint, answer},
 };
 
@@ -81,7 +81,7 @@ pub struct Storage;
 /// A storage endpoint that serves until it is shut down. Dropping it stops it without grace.
 pub struct Running {
     url: String,
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     server: RunningServer,
     reapers: Reapers,
     /// Ends with it.
@@ -147,7 +147,7 @@ impl Storage {
         let removal_rate = config.limits.removal_rate.0;
         let limits = limits(&config);
         let endpoint = Arc::new(Endpoint::new(config, url.clone(), parts, lasting));
-        let shared = Arc::new(Shared::new(endpoint.clone(), tls.clone()));
+        let shared = Arc::new(EndpointState::new(endpoint.clone(), tls.clone()));
         let service = {
             let shared = shared.clone();
             tower::service_fn(move |request| answer(shared.current.get(), request))

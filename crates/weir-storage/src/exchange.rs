@@ -17,7 +17,7 @@ use weir_units::{Checksums, Timestamp};
 
 use crate::{
     access::{Caller, Who},
-    access_log::{AccessLog, Line, TransferLine},
+    access_log::{AccessLog, LogLine, TransferLine},
     area::Area,
     metrics::{Kind, Metrics},
 };
@@ -213,7 +213,7 @@ impl Exchange {
 }
 
 impl RequestRecord {
-    fn line(&self, state: &ExchangeState) -> Line {
+    fn line(&self, state: &ExchangeState) -> LogLine {
         let cut = || self.cut_short.why().map(str::to_owned);
         let caller = state.caller.as_ref();
         let (subject, issuer, token_id) = match caller.map(|caller| &caller.who) {
@@ -221,7 +221,7 @@ impl RequestRecord {
             Some(Who::Token(token)) => (Some(&token.subject), Some(&token.issuer), Some(&token.id)),
             Some(Who::Certificate(identity, _)) => (Some(&identity.subject), Some(&identity.issuer), None),
         };
-        Line {
+        LogLine {
             time: Timestamp::from(self.began.0).rfc3339(),
             duration_ms: self.began.1.elapsed().as_millis() as u64,
             client: self.client.to_string(),

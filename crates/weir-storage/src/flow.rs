@@ -84,9 +84,9 @@ impl FlowMarker {
 
 /// The connection that a stream of a copy has now; after it breaks it gets another one.
 #[derive(Default)]
-pub(crate) struct Line(Mutex<Option<(Ends, Option<Marked>)>>);
+pub(crate) struct StreamConnection(Mutex<Option<(Ends, Option<Marked>)>>);
 
-impl Line {
+impl StreamConnection {
     /// From now on it is this one.
     pub(crate) fn set(&self, to: Option<&ConnectedTo>) {
         *self.0.lock() = to.map(|to| (to.into(), None));

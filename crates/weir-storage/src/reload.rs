@@ -29,13 +29,13 @@ use crate::{
 use change::settle;
 
 /// The state that an endpoint shares with its reloading task.
-pub(crate) struct Shared {
+pub(crate) struct EndpointState {
     pub(crate) current: Reloadable<Endpoint>,
     tls: ServerTls,
     pub(crate) reloads: Reloads,
 }
 
-impl Renew for Shared {
+impl Renew for EndpointState {
     fn reloads(&self) -> &Reloads {
         &self.reloads
     }
@@ -69,7 +69,7 @@ fn files(config: &StorageConfig) -> Vec<(Part, Vec<PathBuf>)> {
     ]
 }
 
-impl Shared {
+impl EndpointState {
     pub(crate) fn new(endpoint: Arc<Endpoint>, tls: ServerTls) -> Self {
         let reloads = endpoint.metrics.reloads.clone();
         reloads.have_read(look_at(files(&endpoint.config)));

@@ -74,7 +74,7 @@ pub fn of(session: &mut dyn Session, dataset: DidId) -> Result<Vec<DatasetLock>,
 fn state(session: &mut dyn Session, dataset: DidId, (rule, rse): (u64, RseId)) -> Result<LockState, StoreError> {
     let rows = session.query_by_index(STATES, &values![dataset.0, rule, rse.0])?;
     let one = |row: &Row| {
-        let place = weir_rules::state::Place {
+        let place = weir_rules::state::FileStates {
             replica: row.parsed(0)?,
             request: row.optional(1, Row::parsed)?,
         };

@@ -218,7 +218,7 @@ pub fn locks(session: &mut dyn Session, id: RuleId) -> Result<Vec<Lock>, StoreEr
         JOIN replicas p ON p.did_id = l.did_id AND p.rse_id = l.rse_id
         LEFT JOIN requests q ON q.did_id = l.did_id AND q.rse_id = l.rse_id WHERE l.rule_id = $1 ORDER BY l.did_id, l.rse_id";
     let lock = |row: &Row| {
-        let place = weir_rules::state::Place {
+        let place = weir_rules::state::FileStates {
             replica: row.parsed(3)?,
             request: row.optional(4, Row::parsed)?,
         };

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The error of a transfer service.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct FtsFailure {
     /// Its meaning.
     pub kind: Kind,
     /// A sentence for people, without secrets.
@@ -33,13 +33,13 @@ pub enum Kind {
     Unclear,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FtsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<FtsError> for Failure {
+impl From<FtsError> for FtsFailure {
     fn from(error: FtsError) -> Self {
         let kind = match &error {
             FtsError::Refused { retry_after, .. } if error.is_busy() => Kind::Busy(*retry_after),
@@ -76,12 +76,12 @@ impl Fts {
     /// The namespace in which it derives ids of jobs for this catalogue.
     ///
     /// # Errors
-    /// Here and below: [`Failure`].
-    pub async fn namespace(&self) -> Result<Uuid, Failure> {
-        let namespace = self.0.namespace().await.map_err(Failure::from);
+    /// Here and below: [`FtsFailure`].
+    pub async fn namespace(&self) -> Result<Uuid, FtsFailure> {
+        let namespace = self.0.namespace().await.map_err(FtsFailure::from);
         // No job is at fault here: a refusal says that this is no transfer service, or the wrong path of one.
         namespace.map_err(|failure| match failure.kind {
-            Kind::Refused(_) => Failure {
+            Kind::Refused(_) => FtsFailure {
                 kind: Kind::Unclear,
                 ..failure
             },
@@ -90,15 +90,15 @@ impl Fts {
     }
 
     /// Submits a job. An existing one is no failure: ids are derived from the requests.
-    pub async fn submit(&self, job: &Submission) -> Result<(), Failure> {
+    pub async fn submit(&self, job: &Submission) -> Result<(), FtsFailure> {
         match self.0.submit(job).await {
             Err(error) if error.status() == Some(StatusCode::CONFLICT) => Ok(()),
-            answer => answer.map(drop).map_err(Failure::from),
+            answer => answer.map(drop).map_err(FtsFailure::from),
         }
     }
 
     /// Looks at these jobs.
-    pub async fn look(&self, jobs: &[Uuid]) -> Result<Vec<JobAnswer>, Failure> {
+    pub async fn look(&self, jobs: &[Uuid]) -> Result<Vec<JobAnswer>, FtsFailure> {
         match (self.0.jobs(jobs, FIELDS).await, jobs) {
             // Of several jobs each has a status of its own.
             (Err(error), [job]) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(vec![JobAnswer::unknown(*job)]),
@@ -107,8 +107,8 @@ impl Fts {
     }
 
     /// Cancels files of a job.
-    pub async fn cancel(&self, job: Uuid, files: &[u64]) -> Result<(), Failure> {
-        match self.0.cancel_files(job, files).await.map_err(Failure::from) {
+    pub async fn cancel(&self, job: Uuid, files: &[u64]) -> Result<(), FtsFailure> {
+        match self.0.cancel_files(job, files).await.map_err(FtsFailure::from) {
             // It has ended, or is not known: looking at it tells.
             Err(failure) if matches!(failure.kind, Kind::Refused(_)) => Ok(()),
             answer => answer,

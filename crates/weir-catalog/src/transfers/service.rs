@@ -7,7 +7,7 @@ use weir_http::Client;
 use weir_rules::retry;
 use weir_service::time::Millis;
 
-use super::fts::{Failure, Fts, Kind};
+use super::fts::{Fts, FtsFailure, Kind};
 use crate::credentials::Credentials;
 
 /// A transfer service.
@@ -38,7 +38,7 @@ impl Backoff {
     }
 
     /// Begins, or goes on: several calls that fail together are one failure.
-    fn begin(&mut self, url: &str, failure: &Failure, asked: Option<Duration>, now: Millis) {
+    fn begin(&mut self, url: &str, failure: &FtsFailure, asked: Option<Duration>, now: Millis) {
         if self.left(now).is_some() {
             return;
         }
@@ -93,7 +93,7 @@ impl Service {
     }
 
     /// Heeds the answer to a look or a cancellation.
-    pub(super) fn heed<T>(&mut self, answer: Result<T, Failure>, now: Millis) -> Result<T, Failure> {
+    pub(super) fn heed<T>(&mut self, answer: Result<T, FtsFailure>, now: Millis) -> Result<T, FtsFailure> {
         match &answer {
             Err(failure) => match failure.kind {
                 Kind::Busy(asked) => self.away.begin(&self.url, failure, asked, now),
@@ -108,7 +108,7 @@ impl Service {
 
     /// Processes the answer to a submission. While its queue is full the service is polled all the same: rules whose
     /// files have arrived become OK.
-    pub(super) fn heed_submission<T>(&mut self, answer: Result<T, Failure>, now: Millis) -> Result<T, Failure> {
+    pub(super) fn heed_submission<T>(&mut self, answer: Result<T, FtsFailure>, now: Millis) -> Result<T, FtsFailure> {
         match &answer {
             Err(failure) => {
                 if let Kind::Busy(asked) = failure.kind {

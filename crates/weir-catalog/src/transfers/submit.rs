@@ -10,7 +10,7 @@ use weir_store::StoreError;
 
 use super::{
     Transfers,
-    fts::{Failure, Fts, Kind},
+    fts::{Fts, FtsFailure, Kind},
     job::{self, Tokens},
     plan::{self, Copy, SubmissionPlan},
 };
@@ -244,8 +244,8 @@ fn failed(attempt: Attempt, recoverable: bool, reason: &str) -> Ended {
 }
 
 /// Submits a job.
-async fn call(fts: &Fts, ready: &Ready, slice: &Slice, (tag, keeps_tokens): (Tag, bool)) -> Result<(), Failure> {
-    let gone = || Failure {
+async fn call(fts: &Fts, ready: &Ready, slice: &Slice, (tag, keeps_tokens): (Tag, bool)) -> Result<(), FtsFailure> {
+    let gone = || FtsFailure {
         kind: Kind::Refused(StatusCode::BAD_REQUEST),
         message: "an RSE of the job is gone".to_owned(),
     };
@@ -288,7 +288,7 @@ async fn tokens(credentials: &Credentials, copies: &[Copy], slice: &Slice) -> Re
 async fn note(
     database: &weir_database::Database,
     one: Ready,
-    answer: Result<(), Failure>,
+    answer: Result<(), FtsFailure>,
     now: Millis,
 ) -> Result<(), StoreError> {
     let job = one.job.id;

@@ -14,31 +14,31 @@ use weir_measure::{Measurement, Spec};
 use weir_plan::{Inject, Plan};
 
 use super::{Done, Purpose, RunOutcome};
-use crate::assemble::write_report_somewhere;
-use crate::audit::{self, Keep, Sample};
-use crate::books::{Books, Subject};
-use crate::catalogued;
-use crate::clock::Clock;
-use crate::counted::{self, Reading};
-use crate::description::RunDescription;
-use crate::drive::{Drive, Driven};
-use crate::engine::{Engine, Ground, LinkEnds};
 use crate::error::RunError;
-use crate::folder::RunFolder;
-use crate::fts::{FtsDoor, Renewal};
-use crate::injection::JobId;
-use crate::layout::{Layout, lay_out};
-use crate::live::SharedMeasurement;
+use crate::execute::clock::Clock;
+use crate::execute::drive::{Drive, Driven};
+use crate::execute::engine::{Engine, EngineParts, LinkEnds};
+use crate::execute::live::SharedMeasurement;
+use crate::execute::progress::{Progress, Update};
+use crate::execute::rates::{RatedPlaces, RatesDriver};
+use crate::execute::steps::StepsDriver;
+use crate::inject::fts::{FtsDoor, Renewal};
+use crate::inject::injection::JobId;
+use crate::inject::rules::RulesDoor;
+use crate::inject::run_door::RunDoor;
 use crate::options::{Options, Stop};
-use crate::progress::{Progress, Update};
-use crate::rates::{RatedPlaces, RatesDriver};
-use crate::rules::RulesDoor;
-use crate::run_door::RunDoor;
-use crate::seed::Sources;
+use crate::output::assemble::write_report_somewhere;
+use crate::output::books::{Books, Subject};
+use crate::output::description::RunDescription;
+use crate::output::folder::RunFolder;
+use crate::prepare::layout::{Layout, lay_out};
+use crate::prepare::seed::Sources;
+use crate::services::storage::StorageDoor;
 use crate::sites::{self, SitesReport};
-use crate::steps::StepsDriver;
-use crate::storage::StorageDoor;
-use crate::{assemble, cleanup, doors, leftovers};
+use crate::verify::audit::{self, Keep, Sample};
+use crate::verify::catalogued;
+use crate::verify::counted::{self, Reading};
+use crate::{output::assemble, prepare::leftovers, removal::cleanup, services::doors};
 
 /// Source files of less than this are written while the run goes on; 256 MB: a disk takes them in a second or two.
 const SETTLED_FROM: u64 = 256_000_000;
@@ -238,7 +238,7 @@ impl RunTask<'_> {
         open.description.verified_by_size = without_checksums.map(|door| door.name.clone()).collect();
         open.description.write(self.folder)?;
         let no_more = CancellationToken::new();
-        let ground = Ground {
+        let ground = EngineParts {
             doors: open.doors.clone(),
             links: open.ends.clone(),
             workloads: self.plan.workloads.len(),
@@ -402,7 +402,7 @@ impl RunTask<'_> {
             return Ok(None);
         };
         self.step("storage that does not start with the grid is looked at");
-        let ground = sites::Ground {
+        let ground = sites::CopyMeans {
             doors,
             transfer: &open.transfer,
             catalog,

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use weir_plan::{Inject, Plan};
 
 use super::{Outcome, SiteChecks, endpoint, in_time, timed};
-use crate::injection::InjectionError;
-use crate::rules::RulesDoor;
-use crate::storage::StorageDoor;
+use crate::inject::injection::InjectionError;
+use crate::inject::rules::RulesDoor;
+use crate::services::storage::StorageDoor;
 
 /// Its name in the table, in place of an RSE's.
 const NAME: &str = "catalogue";

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use weir_service::check::{Check, Outcome};
 
-use crate::storage::StorageDoor;
+use crate::services::storage::StorageDoor;
 
 /// Size of the files that are written and copied: more than fits into one packet or one buffer, little enough for any line.
 pub(super) const FILE_SIZE: u64 = 262_144;

@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use weir_model::Link;
 use weir_plan::{Mode, Plan, Workload};
 
-use crate::storage::StorageDoor;
+use crate::services::storage::StorageDoor;
 
 /// A copy between two doors, in a mode or in the one that the transfer service chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +92,7 @@ mod tests {
     use weir_plan::{Challenge, Overrides};
 
     use super::*;
-    use crate::engine::tests::door;
+    use crate::execute::engine::tests::door;
 
     /// Every pair of ten storages, the first two of which start with the grid.
     fn all_pairs(seed: u64) -> (Plan, Vec<StorageDoor>) {

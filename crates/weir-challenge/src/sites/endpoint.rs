@@ -17,8 +17,8 @@ use weir_units::{Algorithm, Bytes, Checksums};
 use weir_service::check::{Clock, ENDS_SOON};
 
 use super::{Check, Outcome, SiteChecks, TestFile, in_time, timed};
-use crate::made::MadeFiles;
-use crate::storage::{StorageDoor, StorageError};
+use crate::removal::made::MadeFiles;
+use crate::services::storage::{StorageDoor, StorageError};
 
 /// Time for one check.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -10,11 +10,11 @@ use weir_world::Party;
 
 use super::choice::Copy;
 use super::{CopyCheck, Outcome, TestFile};
-use crate::content::Content;
-use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
-use crate::made::MadeFiles;
-use crate::rules::RulesDoor;
-use crate::storage::StorageDoor;
+use crate::inject::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
+use crate::inject::rules::RulesDoor;
+use crate::prepare::content::Content;
+use crate::removal::made::MadeFiles;
+use crate::services::storage::StorageDoor;
 
 /// Time for one copy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(200);
 const FIRST: u64 = 1 << 62;
 
 /// The means of trying copies.
-pub(crate) struct Ground<'a, D> {
+pub(crate) struct CopyMeans<'a, D> {
     pub(crate) doors: &'a [StorageDoor],
     pub(crate) transfer: &'a D,
     /// The catalogue, if it does not start with the grid.
@@ -37,7 +37,7 @@ pub(crate) struct Ground<'a, D> {
 /// Tries a copy if there is a file at its source and its destination takes files.
 pub(super) async fn check<D: InjectionDoor>(
     plan: &Plan,
-    ground: &Ground<'_, D>,
+    ground: &CopyMeans<'_, D>,
     id: u64,
     copy: Copy,
     ready: &[usize],
@@ -67,7 +67,7 @@ pub(super) async fn check<D: InjectionDoor>(
 }
 
 /// A copy that was not tried.
-pub(super) fn skipped<D>(ground: &Ground<'_, D>, copy: Copy, why: &str) -> CopyCheck {
+pub(super) fn skipped<D>(ground: &CopyMeans<'_, D>, copy: Copy, why: &str) -> CopyCheck {
     CopyCheck {
         source: ground.doors[copy.source].name.clone(),
         destination: ground.doors[copy.destination].name.clone(),
@@ -79,7 +79,7 @@ pub(super) fn skipped<D>(ground: &Ground<'_, D>, copy: Copy, why: &str) -> CopyC
 }
 
 async fn try_copy<D: InjectionDoor>(
-    ground: &Ground<'_, D>,
+    ground: &CopyMeans<'_, D>,
     id: u64,
     copy: Copy,
     file: &TestFile,

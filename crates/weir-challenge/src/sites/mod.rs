@@ -22,9 +22,9 @@ use serde::Serialize;
 use weir_plan::Plan;
 
 pub use self::endpoint::look_at;
-pub(crate) use self::links::Ground;
+pub(crate) use self::links::CopyMeans;
 pub use self::probe::{Asking, Probed, Speed, probe};
-use crate::injection::InjectionDoor;
+use crate::inject::injection::InjectionDoor;
 use checks::FILE_SIZE;
 pub use checks::{CopyCheck, SiteChecks};
 pub(crate) use checks::{TestFile, in_time, timed};
@@ -97,7 +97,7 @@ impl SitesReport {
 /// Looks at the storages and the services of a plan, for `limit` at most; `None` if all of them start with the grid.
 pub(crate) async fn check<D: InjectionDoor>(
     plan: &Plan,
-    ground: &Ground<'_, D>,
+    ground: &CopyMeans<'_, D>,
     limit: Duration,
 ) -> Option<SitesReport> {
     let begun = Instant::now();

@@ -12,7 +12,7 @@ use weir_http::{Client, body};
 use weir_units::Bytes;
 
 use super::{Check, Outcome, TestFile, endpoint, in_time, timed};
-use crate::storage::{StorageDoor, StorageError};
+use crate::services::storage::{StorageDoor, StorageError};
 
 /// Time for a question.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use weir_http::Client;
 use weir_model::ExternalTransfer;
 
 use super::{Outcome, SiteChecks, endpoint, in_time, timed};
-use crate::injection::{InjectionDoor, InjectionError};
+use crate::inject::injection::{InjectionDoor, InjectionError};
 
 /// Its name in the table, in place of an RSE's.
 const NAME: &str = "transfer service";

@@ -36,16 +36,18 @@ pub use self::{
     multistatus::Attributes,
     refused::{Obstacle, Refused},
 };
-use super::{
-    client_pool::ClientPool,
-    stat::{self, Patience},
-    tokens::Right,
-    wire::{Answer, Forward, Side, Trouble, send, send_watched, text_of},
-};
 use crate::{
     orders::Kept,
     places::{Place, Places},
     surl::Surl,
+};
+use crate::{
+    requests::{
+        client_pool::ClientPool,
+        wire::{Answer, Forward, Side, UnansweredRequest, send, send_watched, text_of},
+    },
+    steps::stat::{self, Patience},
+    tokens::Right,
 };
 
 /// How long an operation may take, as in FTS3.
@@ -425,7 +427,7 @@ impl Visit {
         self.ordered.store(true, Ordering::Relaxed);
         let request = (method(name), headers);
         let sent = send(&self.client, &side, PHASE, request, Forward::Same, LIMIT).await;
-        let Answer { response, .. } = sent.map_err(|Trouble { failure, reached }| {
+        let Answer { response, .. } = sent.map_err(|UnansweredRequest { failure, reached }| {
             if !reached {
                 return Refused::of(&failure);
             }

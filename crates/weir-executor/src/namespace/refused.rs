@@ -3,7 +3,10 @@
 use http::StatusCode;
 use weir_world::{ErrorClass, Failure};
 
-use crate::{failure::scrub, hide, surl::Surl};
+use crate::{
+    requests::{failure::scrub, hide},
+    surl::Surl,
+};
 
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,9 +15,12 @@ use serde_json::{Value, json};
 use weir_http::{Client, body};
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
-use super::super::wire::Side;
-use super::super::{failure::Scene, tokens::Right, wire::bearer};
+use crate::requests::wire::Side;
 use crate::surl::Surl;
+use crate::{
+    requests::{failure::Scene, wire::bearer},
+    tokens::Right,
+};
 
 /// Lifetime of a storage's discovery document.
 const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);

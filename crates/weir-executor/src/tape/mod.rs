@@ -27,7 +27,7 @@ use pin_state::Pins;
 use stager::{Ask, Stager};
 use watcher::{Watch, Watcher};
 
-use super::{failure::Scene, wire::Side};
+use crate::requests::{failure::Scene, wire::Side};
 
 use crate::job::TokenHash;
 use client::path_of;

@@ -12,14 +12,14 @@ use tokio::sync::{mpsc, oneshot};
 use weir_service::time::{self, Millis};
 use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
-use super::super::failure::Scene;
 use super::client::Wanted;
 use super::stager::{Ask, News};
 use super::watcher::Watch;
 use super::{counter_of, path_of, tape_of};
 use crate::Executor;
-use crate::failure::internal;
 use crate::orders::{Journal, Note, Order};
+use crate::requests::failure::Scene;
+use crate::requests::failure::internal;
 
 /// Timeout of a last look at a request whose time is over: it may have been fulfilled meanwhile.
 const LAST_LOOK: Duration = Duration::from_secs(5);

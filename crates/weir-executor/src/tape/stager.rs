@@ -20,7 +20,7 @@ use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
 use super::client::{Staged, Tape, TapeClient, Wanted};
-use crate::failure::{Scene, advice};
+use crate::requests::failure::{Scene, advice};
 
 /// For so long a request waits for company.
 const WINDOW: Duration = Duration::from_millis(500);

@@ -13,7 +13,7 @@ use tokio::{
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
 use super::client::{Locality, Tape, TapeClient, plain};
-use crate::failure::Scene;
+use crate::requests::failure::Scene;
 
 /// For so long a look waits for company.
 const WINDOW: Duration = Duration::from_millis(200);

@@ -50,7 +50,7 @@ pub(crate) use claims::expiry;
 pub(super) use fuzzing::fuzz;
 pub(crate) use right::Right;
 
-use super::failure::Scene;
+use crate::requests::failure::Scene;
 use weir_service::config::ConfigError;
 use weir_service::time::{self, Millis};
 use weir_store::StoreError;

@@ -8,10 +8,9 @@ use weir_world::{ErrorClass, Failure, Retry};
 
 use super::TokenRefresher;
 use crate::{
-    client_pool::Proxies,
-    failure::Scene,
     job::{TokenHash, hash_of},
     orders::{Order, proxy_name},
+    requests::{client_pool::Proxies, failure::Scene},
 };
 
 /// A credential for one side: the submitted token with its refresher, or the proxy that its user delegated. It is for

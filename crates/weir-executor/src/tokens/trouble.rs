@@ -8,7 +8,7 @@ use std::{
 use weir_auth::Secret;
 use weir_world::{ErrorClass, Failure, Party, Retry};
 
-use super::super::failure::Scene;
+use crate::requests::failure::Scene;
 
 /// How long an attempt waits with a slot of its link in hand.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);

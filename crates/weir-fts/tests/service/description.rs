@@ -115,12 +115,16 @@ async fn described(lab: &Lab) -> Value {
 
 /// Paths as the sources of the door write them.
 fn routed() -> BTreeSet<String> {
-    let rest = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = BTreeSet::new();
-    for folder in [rest.clone(), rest.join("config")] {
+    let (mut folders, mut paths) = (
+        vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")],
+        BTreeSet::new(),
+    );
+    while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_file() {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
                 let text = std::fs::read_to_string(path).unwrap();
                 let after = text.split(".route(").skip(1);
                 // A call between nodes has a name in place of a path, and is not described.

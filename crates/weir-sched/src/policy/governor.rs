@@ -89,7 +89,7 @@ pub(crate) enum Measure {
 
 /// Why more are tried before it is time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+enum TrialReason {
     None,
     /// More were active than before, though nothing was tried, and brought more.
     Eager,
@@ -151,7 +151,7 @@ pub(crate) struct Governor {
     salt: u32,
     /// The last window was unlike those before.
     strayed: bool,
-    wish: Reason,
+    wish: TrialReason,
     /// Grown so often in a row.
     streak: u32,
     /// The best recent throughput of one transfer, in the unit of rates.
@@ -182,7 +182,7 @@ impl Governor {
             costly_at: 0,
             salt,
             strayed: false,
-            wish: Reason::None,
+            wish: TrialReason::None,
             streak: 0,
             best: 0.0,
             young: true,
@@ -297,9 +297,9 @@ impl Governor {
         let before = self.cap;
         let known = self.base.rate > 0.0 && self.phase == Phase::Cruise;
         let young = self.young && 2.0 * self.base.active >= f64::from(self.cap);
-        if known && self.active >= self.cap && (self.wish == Reason::Eager || young || owed) {
+        if known && self.active >= self.cap && (self.wish == TrialReason::Eager || young || owed) {
             if owed {
-                self.wish = Reason::Owed;
+                self.wish = TrialReason::Owed;
             }
             self.grow(now);
         }
@@ -359,7 +359,7 @@ impl Governor {
             return;
         }
         let enough = match (self.phase, self.wish) {
-            (_, Reason::Owed) => ANY,
+            (_, TrialReason::Owed) => ANY,
             (Phase::Startup, _) => STEEP,
             _ => self.price(WORTHWHILE),
         };
@@ -376,7 +376,7 @@ impl Governor {
                 // Something else keeps them so few. When it no longer does, there is no reason to wait.
                 self.cruise(now, self.cap);
                 if !first {
-                    self.wish = Reason::Eager;
+                    self.wish = TrialReason::Eager;
                 }
             }
             return;
@@ -418,7 +418,7 @@ impl Governor {
             self.cruise(now, self.base_cap);
             if in_full {
                 // Each transfer less cost all that it brought: so one more may bring as much.
-                (self.rest, self.wish) = (1, Reason::Eager);
+                (self.rest, self.wish) = (1, TrialReason::Eager);
             }
             return;
         }
@@ -444,10 +444,10 @@ impl Governor {
         if !same {
             let more = seen.active > self.base.active && self.base.rate > 0.0;
             let paid = more && gain(self.base, seen) >= self.price(WORTHWHILE);
-            self.wish = if paid { Reason::Eager } else { Reason::None };
+            self.wish = if paid { TrialReason::Eager } else { TrialReason::None };
             self.base = seen;
             self.rest = self.rest.saturating_sub(1);
-            if full && (self.wish == Reason::Eager || self.young) {
+            if full && (self.wish == TrialReason::Eager || self.young) {
                 self.grow(now);
             }
             return;
@@ -463,7 +463,7 @@ impl Governor {
             self.base.active += (seen.active - self.base.active) / 4.0;
         }
         self.rest = self.rest.saturating_sub(1);
-        if full && (self.wish == Reason::Eager || self.young) {
+        if full && (self.wish == TrialReason::Eager || self.young) {
             return self.grow(now);
         }
         if !full || (self.rest > 0 && !moved) {
@@ -490,7 +490,7 @@ impl Governor {
 
     fn grow(&mut self, now: Timestamp) {
         let factor = match self.streak {
-            _ if self.wish == Reason::Owed || self.young => 2.0,
+            _ if self.wish == TrialReason::Owed || self.young => 2.0,
             0 => 1.25,
             _ => 1.6,
         };
@@ -527,7 +527,7 @@ impl Governor {
     fn cruise(&mut self, now: Timestamp, cap: u32) {
         self.phase = Phase::Cruise;
         self.streak = 0;
-        (self.strayed, self.wish) = (false, Reason::None);
+        (self.strayed, self.wish) = (false, TrialReason::None);
         self.salt = self.salt.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         self.rest = (REST << self.harmful.min(DOUBLINGS)) + (self.salt >> 16) % REST;
         self.base_cap = cap;

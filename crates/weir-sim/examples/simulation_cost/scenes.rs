@@ -10,7 +10,7 @@ use weir_measure::report::Build;
 use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
-use weir_sim::report::{Files, Rows, report, run_into};
+use weir_sim::report::{Rows, RunOutputs, report, run_into};
 use weir_sim::world::{Part, Probe};
 
 use crate::measure::{Figure, parts, peak_mebibytes, timed};
@@ -93,7 +93,7 @@ fn simulate(plan: &SimPlan, rows: Rows, probe: &Probe) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| BufWriter::new(File::create(folder.path().join(name)).unwrap());
     let (mut transfers, mut ledger) = (file("transfers.csv"), file("ledger.csv"));
-    let files = Files {
+    let files = RunOutputs {
         transfers: &mut transfers,
         rules: &mut std::io::sink(),
         ledger: &mut ledger,

@@ -35,14 +35,14 @@ pub(crate) struct FileKey {
 
 /// How far a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum FileState {
     /// Its request waits for the submitter, or for a pause to end.
     Queued,
     /// The submitter has it.
     Submitting,
     /// The transfer service has it.
     Submitted(TransferId),
-    /// The transfer service has ended it; how is in [`File::last`].
+    /// The transfer service has ended it; how is in [`RuleFile::last`].
     Ended,
     /// Its lock is OK.
     Ok,
@@ -52,9 +52,9 @@ pub(super) enum State {
 
 /// A file of a rule.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct RuleFile {
     pub(super) want: Want,
-    pub(super) state: State,
+    pub(super) state: FileState,
     pub(super) requested: Timestamp,
     submitted: Option<Timestamp>,
     /// Requests that failed.
@@ -65,12 +65,12 @@ pub(super) struct File {
     pub(super) last: Option<Box<Row>>,
 }
 
-impl File {
+impl RuleFile {
     /// Whether its copy is at the destination.
     pub(super) fn has_come(&self) -> bool {
         let finished = |row: &Row| row.state == Settled::Finished;
-        matches!(self.state, State::Ok | State::Ended) && self.last.as_deref().is_some_and(finished)
-            || self.state == State::Ok
+        matches!(self.state, FileState::Ok | FileState::Ended) && self.last.as_deref().is_some_and(finished)
+            || self.state == FileState::Ok
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Rule {
     asked: Timestamp,
     pub(super) answered: Option<Timestamp>,
     pub(super) life: Lifetime,
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<RuleFile>,
     locks: LockCounts,
     /// When its newest lock became OK.
     newest: Timestamp,
@@ -175,9 +175,9 @@ impl Books {
 
     /// Writes a rule down.
     pub(super) fn add(&mut self, now: Timestamp, ask: usize, wants: &[Want]) -> Key {
-        let file = |want: &Want| File {
+        let file = |want: &Want| RuleFile {
             want: *want,
-            state: State::Queued,
+            state: FileState::Queued,
             requested: now,
             submitted: None,
             n_failures: 0,
@@ -227,11 +227,11 @@ impl Books {
         self.n_rules == 1
     }
 
-    pub(super) fn file(&self, key: FileKey) -> Option<&File> {
+    pub(super) fn file(&self, key: FileKey) -> Option<&RuleFile> {
         self.rules.get(key.rule)?.files.get(key.at as usize)
     }
 
-    pub(super) fn file_mut(&mut self, key: FileKey) -> Option<&mut File> {
+    pub(super) fn file_mut(&mut self, key: FileKey) -> Option<&mut RuleFile> {
         self.rules.get_mut(key.rule)?.files.get_mut(key.at as usize)
     }
 
@@ -243,7 +243,7 @@ impl Books {
 
     pub(super) fn submitted(&mut self, now: Timestamp, key: FileKey, transfer: TransferId) {
         let Some(file) = self.file_mut(key) else { return };
-        file.state = State::Submitted(transfer);
+        file.state = FileState::Submitted(transfer);
         file.submitted = Some(now);
         self.by_transfer.insert(transfer, key);
     }
@@ -257,7 +257,7 @@ impl Books {
         }
         let key = self.by_transfer.remove(&id)?;
         let file = self.file_mut(key)?;
-        file.state = State::Ended;
+        file.state = FileState::Ended;
         file.attempts += row.attempts;
         file.last = Some(Box::new(row.clone()));
         Some(key)
@@ -267,7 +267,7 @@ impl Books {
     pub(super) fn lock_ok(&mut self, at: Timestamp, key: FileKey) -> Option<Key> {
         let rule = self.rules.get_mut(key.rule)?;
         let file = &mut rule.files[key.at as usize];
-        file.state = State::Ok;
+        file.state = FileState::Ok;
         *rule.locks.of(LockState::Replicating) -= 1;
         *rule.locks.of(LockState::Ok) += 1;
         rule.newest = rule.newest.max(at);
@@ -304,7 +304,7 @@ impl Books {
     /// A file's request may be submitted again.
     pub(super) fn queue_again(&mut self, key: FileKey) {
         if let Some(file) = self.file_mut(key) {
-            file.state = State::Queued;
+            file.state = FileState::Queued;
         }
     }
 
@@ -313,7 +313,7 @@ impl Books {
         let Some(rule) = self.rules.get_mut(key.rule) else {
             return;
         };
-        rule.files[key.at as usize].state = State::Stuck;
+        rule.files[key.at as usize].state = FileState::Stuck;
         *rule.locks.of(LockState::Replicating) -= 1;
         *rule.locks.of(LockState::Stuck) += 1;
         rule.stuck_since = Some(at);
@@ -327,8 +327,8 @@ impl Books {
         rule.stuck_since = None;
         let mut again = Vec::new();
         for (file, at) in rule.files.iter_mut().zip(0..) {
-            if file.state == State::Stuck {
-                file.state = State::Queued;
+            if file.state == FileState::Stuck {
+                file.state = FileState::Queued;
                 file.n_failures = 0;
                 again.push(FileKey { rule: key, at });
             }
@@ -354,12 +354,12 @@ impl Books {
                 });
                 self.deletions.due();
             }
-            if file.state == State::Ok {
+            if file.state == FileState::Ok {
                 continue;
             }
             n_missing += 1;
             match file.state {
-                State::Submitted(transfer) => {
+                FileState::Submitted(transfer) => {
                     self.by_transfer.remove(&transfer);
                     self.cancelled.insert(transfer, ask);
                     left.transfers.push(transfer);
@@ -401,7 +401,7 @@ impl Books {
                 .files
                 .iter()
                 .zip(rule.first..)
-                .filter(|(file, _)| file.state != State::Ok);
+                .filter(|(file, _)| file.state != FileState::Ok);
             let rows: Vec<Row> = missing.map(|file| lost(rule, file, now, failure)).collect();
             self.n_open -= rows.len() as u64;
             let reason = format!(
@@ -417,13 +417,13 @@ impl Books {
 }
 
 /// The failure of a file whose rule ended before it had come.
-fn not_come(lifetime: &str, file: &File) -> Failure {
+fn not_come(lifetime: &str, file: &RuleFile) -> Failure {
     let known = match file.state {
-        State::Queued => "the catalogue had not submitted it",
-        State::Submitting | State::Submitted(_) => "the transfer service had it",
-        State::Ended if file.has_come() => "it was there, and the catalogue did not know",
-        State::Ended | State::Ok => "its last transfer had failed",
-        State::Stuck => "it was stuck",
+        FileState::Queued => "the catalogue had not submitted it",
+        FileState::Submitting | FileState::Submitted(_) => "the transfer service had it",
+        FileState::Ended if file.has_come() => "it was there, and the catalogue did not know",
+        FileState::Ended | FileState::Ok => "its last transfer had failed",
+        FileState::Stuck => "it was stuck",
     };
     Failure {
         class: ErrorClass::Timeout,
@@ -437,7 +437,7 @@ fn not_come(lifetime: &str, file: &File) -> Failure {
 }
 
 /// The row of a file that did not come.
-fn lost(rule: &Rule, (file, number): (&File, u64), at: Timestamp, failure: &Failure) -> Row {
+fn lost(rule: &Rule, (file, number): (&RuleFile, u64), at: Timestamp, failure: &Failure) -> Row {
     Row {
         id: number,
         ask: rule.ask,

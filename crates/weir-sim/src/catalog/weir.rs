@@ -14,7 +14,7 @@ use weir_units::{Bytes, Timestamp};
 use weir_world::Retry;
 
 use super::agenda::Task;
-use super::books::{Copy, FileKey, State};
+use super::books::{Copy, FileKey, FileState};
 use super::state::{Around, CatalogState, Daemons, Order};
 use crate::scene::Scene;
 use crate::slab::Key;
@@ -256,7 +256,7 @@ impl Weir {
             let Some(rule) = state.books.rules.get(key.rule) else {
                 continue;
             };
-            let is_due = rule.files[key.at as usize].state == State::Queued;
+            let is_due = rule.files[key.at as usize].state == FileState::Queued;
             if is_due && lifetime::is_wanted([rule.life].into_iter(), at) {
                 groups.entry(rule.ask).or_default().push(key);
                 taken += 1;
@@ -274,7 +274,7 @@ impl Weir {
                 let wants = wants.collect();
                 for key in files {
                     if let Some(file) = state.books.file_mut(*key) {
-                        file.state = State::Submitting;
+                        file.state = FileState::Submitting;
                     }
                 }
                 state.orders.push(Order::Submit {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use weir_units::Bytes;
 
-use super::file::{File, FlowEntry, Id, LinkEntry, Policy};
+use super::file::{FlowEntry, Id, LinkEntry, LinkPolicy, ScenarioFile};
 use super::place::{find_lines, path_at};
 use super::{Link, Problem, Scenario, ScenarioFlow};
 use crate::network::{Moment, Rate, Sharing};
@@ -66,7 +66,7 @@ impl Scenario {
     /// # Errors
     /// Every problem found, at most twenty by name; an error of syntax alone.
     pub fn parse(text: &str) -> Result<Scenario, Vec<Problem>> {
-        let file: File = serde_json::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
+        let file: ScenarioFile = serde_json::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
         let mut problems = Problems::default();
         let names = Names::new(&file, &mut problems);
         let links = file
@@ -133,7 +133,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn new(file: &'a File, problems: &mut Problems) -> Names<'a> {
+    fn new(file: &'a ScenarioFile, problems: &mut Problems) -> Names<'a> {
         let mut names = Names {
             nodes: file.nodes.as_ref().map(|_| BTreeMap::new()),
             links: BTreeMap::new(),
@@ -205,8 +205,8 @@ fn link(at: usize, entry: &LinkEntry, problems: &mut Problems) -> Link {
         bandwidth: Rate::bits_per_second(entry.bandwidth_bps).unwrap_or_default(),
         latency: Moment::from_seconds(entry.latency_s).unwrap_or_default(),
         sharing: match entry.policy {
-            Policy::Shared => Sharing::Shared,
-            Policy::FatPipe => Sharing::FatPipe,
+            LinkPolicy::Shared => Sharing::Shared,
+            LinkPolicy::FatPipe => Sharing::FatPipe,
         },
     }
 }

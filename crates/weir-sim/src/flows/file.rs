@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
     deny_unknown_fields,
     expecting = "an object with the lists `nodes`, `links`, `routes` and `flows`"
 )]
-pub(super) struct File {
+pub(super) struct ScenarioFile {
     /// Names of places; absent: any name is a place.
     pub(super) nodes: Option<Vec<String>>,
     #[serde(default)]
@@ -26,12 +26,12 @@ pub(super) struct LinkEntry {
     #[serde(default)]
     pub(super) latency_s: f64,
     #[serde(default)]
-    pub(super) policy: Policy,
+    pub(super) policy: LinkPolicy,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Policy {
+pub(super) enum LinkPolicy {
     #[default]
     Shared,
     FatPipe,

@@ -27,7 +27,7 @@ mod run;
 mod write;
 
 pub use problem::Problem;
-pub use run::{FlowOutcome, Model, Outcome, Stats};
+pub use run::{FlowOutcome, Model, ScenarioOutcome, Stats};
 
 /// The checked content of a file: every name resolved, every number in its range.
 #[derive(Debug, Clone)]

@@ -76,7 +76,7 @@ pub struct Stats {
 
 /// How all went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ScenarioOutcome {
     /// In the order of the file.
     pub flows: Vec<FlowOutcome>,
     /// Of the whole run.
@@ -90,7 +90,7 @@ impl Scenario {
     ///
     /// # Errors
     /// A flow that would not end within 10²⁰ s, or more bytes for their weights than can be counted.
-    pub fn run(&self, model: Model) -> Result<Outcome, Problem> {
+    pub fn run(&self, model: Model) -> Result<ScenarioOutcome, Problem> {
         let mut network = Network::with_finest_grain();
         let links: Vec<ResourceId> = self
             .links
@@ -301,7 +301,7 @@ impl Run {
         }
     }
 
-    fn outcome(self, scenario: &Scenario, starts: &[Start]) -> Result<Outcome, Problem> {
+    fn outcome(self, scenario: &Scenario, starts: &[Start]) -> Result<ScenarioOutcome, Problem> {
         let mut flows = Vec::with_capacity(self.finish.len());
         for (at, (finish, flow)) in self.finish.iter().zip(&scenario.flows).enumerate() {
             let finish = finish.ok_or_else(|| Problem {
@@ -328,6 +328,6 @@ impl Run {
             solutions: self.network.work().solutions,
             bytes: flows.iter().map(|flow| u128::from(flow.size.0)).sum(),
         };
-        Ok(Outcome { flows, stats })
+        Ok(ScenarioOutcome { flows, stats })
     }
 }

@@ -2,10 +2,10 @@
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{FlowOutcome, Outcome, Stats};
+use super::{FlowOutcome, ScenarioOutcome, Stats};
 use crate::network::Moment;
 
-impl Serialize for Outcome {
+impl Serialize for ScenarioOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut outcome = serializer.serialize_struct("Outcome", 2)?;
         outcome.serialize_field("flows", &self.flows)?;

@@ -8,7 +8,7 @@ use weir_units::{Bytes, Timestamp};
 
 use super::clocks::Clocks;
 use super::fill::Filling;
-use super::flows::{Class, FlowId, Slab};
+use super::flows::{Class, FlowId, FlowTable};
 use super::quantities::{ATTOS_PER_NANO, Moment, Rate, Weight};
 use super::shares::{NONE, Shares, cap_inside};
 
@@ -66,7 +66,7 @@ pub struct Network {
     shares: Shares,
     filling: Filling,
     clocks: Clocks,
-    flows: Slab,
+    flows: FlowTable,
     classes: Vec<Class>,
     /// The clock of each resource.
     resource_clocks: Vec<u32>,
@@ -101,7 +101,7 @@ impl Network {
             shares: Shares::default(),
             filling: Filling::default(),
             clocks: Clocks::default(),
-            flows: Slab::default(),
+            flows: FlowTable::default(),
             classes: Vec::new(),
             resource_clocks: Vec::new(),
             routes_by_path: BTreeMap::new(),

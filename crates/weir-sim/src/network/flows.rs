@@ -85,13 +85,13 @@ impl Class {
 
 /// All flows under way.
 #[derive(Debug, Default)]
-pub(super) struct Slab {
+pub(super) struct FlowTable {
     slots: Vec<Option<Flow>>,
     vacant: Vec<u32>,
     numbers: u64,
 }
 
-impl Slab {
+impl FlowTable {
     pub(super) fn insert(&mut self, class: u32, bytes: u64) -> FlowId {
         let number = self.next_number();
         let flow = Flow {

@@ -14,7 +14,7 @@ pub(super) const GIGA: f64 = 1e9;
 
 /// Files of one size that are moved over one link.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Flow {
+pub(super) struct SizedFlow {
     /// Index of the link.
     pub(super) link: usize,
     /// The size of each file.
@@ -51,7 +51,7 @@ pub(super) enum Held {
 }
 
 /// Throughput of one transfer of a flow while it holds the resource, in Gb/s.
-pub(super) fn per_transfer(scene: &Scene, flow: &Flow, held: Held) -> f64 {
+pub(super) fn per_transfer(scene: &Scene, flow: &SizedFlow, held: Held) -> f64 {
     let (link, common) = (&scene.links[flow.link], &scene.common);
     let overhead = match held {
         Held::Attempt => common.startup + link.rtt * common.handshakes + common.finalization,
@@ -63,7 +63,13 @@ pub(super) fn per_transfer(scene: &Scene, flow: &Flow, held: Held) -> f64 {
 }
 
 /// The bounds within a span of time.
-pub(super) fn bounds(plan: &SimPlan, scene: &Scene, flows: &[Flow], wide: &Wide, span: &Range<Duration>) -> Vec<Bound> {
+pub(super) fn bounds(
+    plan: &SimPlan,
+    scene: &Scene,
+    flows: &[SizedFlow],
+    wide: &Wide,
+    span: &Range<Duration>,
+) -> Vec<Bound> {
     let mut bounds = Bounds {
         scene,
         flows,
@@ -97,7 +103,7 @@ pub(super) fn bounds(plan: &SimPlan, scene: &Scene, flows: &[Flow], wide: &Wide,
 
 struct Bounds<'s> {
     scene: &'s Scene,
-    flows: &'s [Flow],
+    flows: &'s [SizedFlow],
     list: Vec<Bound>,
 }
 
@@ -172,7 +178,7 @@ impl Bounds<'_> {
 
     fn slots(&mut self, name: String, most: u32, held: Held, uses: &dyn Fn(&LinkScene) -> bool) {
         let scene = self.scene;
-        let slots_per_gigabit = |flow: &Flow| 1.0 / per_transfer(scene, flow, held);
+        let slots_per_gigabit = |flow: &SizedFlow| 1.0 / per_transfer(scene, flow, held);
         self.add(name, uses, &slots_per_gigabit, f64::from(most), Kind::Slots);
     }
 
@@ -180,7 +186,7 @@ impl Bounds<'_> {
         &mut self,
         name: String,
         uses: &dyn Fn(&LinkScene) -> bool,
-        by: &dyn Fn(&Flow) -> f64,
+        by: &dyn Fn(&SizedFlow) -> f64,
         most: f64,
         kind: Kind,
     ) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_plan::{Cell, Step, StepsPlan, Workload};
 use weir_units::{BitRate, Bytes};
 
-use super::bounds::{Flow, Held, bounds, per_transfer};
+use super::bounds::{Held, SizedFlow, bounds, per_transfer};
 use super::wide::Wide;
 use super::{GIGA, Optimum};
 use crate::scene::Scene;
@@ -61,11 +61,11 @@ fn course(plan: &SimPlan, scene: &Scene, steps: &StepsPlan) -> Course {
     let links: BTreeMap<_, usize> = scene.links.iter().map(|link| &link.link).zip(0..).collect();
     let (wide, mut course) = (Wide::at_best(scene), Course::default());
     for step in &steps.steps {
-        let flow = |cell: &Cell| Flow {
+        let flow = |cell: &Cell| SizedFlow {
             link: links[&cell.link],
             size: cell.size,
         };
-        let flows: Vec<Flow> = step.cells.iter().map(flow).collect();
+        let flows: Vec<SizedFlow> = step.cells.iter().map(flow).collect();
         let (seconds, held) = least(plan, scene, step, &flows, &wide);
         course.seconds += seconds;
         if let Some(held) = held {
@@ -76,7 +76,7 @@ fn course(plan: &SimPlan, scene: &Scene, steps: &StepsPlan) -> Course {
 }
 
 /// The least time of a step in seconds, and the bound that sets it, if one does.
-fn least(plan: &SimPlan, scene: &Scene, step: &Step, flows: &[Flow], wide: &Wide) -> (f64, Option<String>) {
+fn least(plan: &SimPlan, scene: &Scene, step: &Step, flows: &[SizedFlow], wide: &Wide) -> (f64, Option<String>) {
     let alone = flows.iter().zip(&step.cells).map(|(flow, cell)| {
         let gigabits = flow.size.as_f64() * 8.0 / GIGA;
         let one = gigabits / per_transfer(scene, flow, Held::Attempt);

@@ -30,7 +30,7 @@ use crate::terms;
 #[derive(Debug)]
 pub struct SlotsConfig {
     seed: u64,
-    rule: Rule,
+    rule: ActiveLimit,
     interval: Duration,
     /// Time that a cycle takes for each link with files that wait.
     per_link: Duration,
@@ -50,12 +50,12 @@ pub struct SlotsConfig {
 
 /// How many transfers a link may run.
 #[derive(Debug)]
-enum Rule {
+enum ActiveLimit {
     Fixed(u32),
     Optimizer(Box<Optimizer>),
 }
 
-fn config(plan: &SimPlan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
+fn config(plan: &SimPlan, scene: &Scene, rule: ActiveLimit, se_most: u32) -> SlotsConfig {
     let fts = &plan.sim.fts;
     // The default limit of FTS applies where none is configured; the grid's limit holds in any case.
     let most = |own: Option<u32>, limit: u32| own.unwrap_or_else(|| limit.min(se_most));
@@ -101,7 +101,12 @@ fn config(plan: &SimPlan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfi
 /// FTS, as the plan sets it up.
 pub(crate) fn fts_config(plan: &SimPlan, scene: &Scene) -> SlotsConfig {
     let optimizer = Optimizer::new(plan.sim.fts.clone(), plan.seed);
-    config(plan, scene, Rule::Optimizer(Box::new(optimizer)), plan.sim.fts.se_max)
+    config(
+        plan,
+        scene,
+        ActiveLimit::Optimizer(Box::new(optimizer)),
+        plan.sim.fts.se_max,
+    )
 }
 
 /// The same scheduler without an optimizer, within the limits of the grid.
@@ -111,12 +116,12 @@ pub(crate) fn fixed_config(plan: &SimPlan, scene: &Scene) -> SlotsConfig {
         most: u32::MAX,
         per_link: Duration::ZERO,
         retry_delay: grid.retry_delay,
-        ..config(plan, scene, Rule::Fixed(plan.sim.fixed_active), u32::MAX)
+        ..config(plan, scene, ActiveLimit::Fixed(plan.sim.fixed_active), u32::MAX)
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SlotState {
     /// Its job is on its way to the store.
     New,
     Queued,
@@ -127,11 +132,11 @@ enum State {
 }
 
 #[derive(Debug)]
-struct File {
+struct SlotTransfer {
     spec: TransferSpec,
     terms: Terms,
     pair: usize,
-    state: State,
+    state: SlotState,
     attempt: u32,
     failures: u8,
     started: Timestamp,
@@ -169,7 +174,7 @@ pub struct Slots {
     config: SlotsConfig,
     begun: bool,
     now: Timestamp,
-    files: NumberMap<TransferId, File>,
+    files: NumberMap<TransferId, SlotTransfer>,
     pairs: Vec<Pair>,
     by_link: BTreeMap<Link, usize>,
     /// Active transfers into and out of each storage element.
@@ -271,11 +276,11 @@ impl Slots {
     fn submit(&mut self, job: &Arc<JobSpec>, effects: &mut Vec<Effect>) {
         for spec in &job.transfers {
             let pair = self.pair(spec.link());
-            let file = File {
+            let file = SlotTransfer {
                 spec: *spec,
                 terms: job.terms,
                 pair,
-                state: State::New,
+                state: SlotState::New,
                 attempt: 0,
                 failures: 0,
                 started: self.now,
@@ -296,17 +301,17 @@ impl Slots {
         for id in transfers {
             let Some(file) = self.files.get_mut(id) else { continue };
             match file.state {
-                State::Starting | State::Running => {
+                SlotState::Starting | SlotState::Running => {
                     file.stopping = true;
                     stopping.push(*id);
                     continue;
                 }
-                State::Queued => {
+                SlotState::Queued => {
                     self.pairs[file.pair].queued -= 1;
                     self.queued -= 1;
                 }
-                State::Delayed(at) => drop(self.due.remove(&(at, *id))),
-                State::New => {}
+                SlotState::Delayed(at) => drop(self.due.remove(&(at, *id))),
+                SlotState::New => {}
             }
             self.files.remove(id);
             settled.push(*id);
@@ -316,7 +321,7 @@ impl Slots {
 
     fn enqueue(&mut self, id: TransferId) {
         let Some(file) = self.files.get_mut(&id) else { return };
-        file.state = State::Queued;
+        file.state = SlotState::Queued;
         let pair = &mut self.pairs[file.pair];
         let key = (file.terms.priority.get(), file.spec.activity);
         pair.queues.entry(key).or_default().push_back(id);
@@ -337,7 +342,7 @@ impl Slots {
                 Then::Acknowledge { settled, stop } => {
                     effects.push(Effect::Ack(seq));
                     effects.extend(settled.into_iter().map(|id| settle(id, Settled::Cancelled)));
-                    let running = |id: &TransferId| self.files.get(id).filter(|file| file.state == State::Running);
+                    let running = |id: &TransferId| self.files.get(id).filter(|file| file.state == SlotState::Running);
                     let ops = stop.iter().filter_map(running).map(op_of);
                     effects.extend(ops.map(Effect::Stop));
                 }
@@ -350,7 +355,7 @@ impl Slots {
     /// Starts an attempt whose record is durable, unless it was cancelled meanwhile.
     fn start(&mut self, id: TransferId, effects: &mut Vec<Effect>) {
         let Some(file) = self.files.get_mut(&id) else { return };
-        file.state = State::Running;
+        file.state = SlotState::Running;
         file.started = self.now;
         let op = op_of(file);
         if file.stopping {
@@ -366,7 +371,7 @@ impl Slots {
     }
 
     fn world(&mut self, op: OpId, event: &WorldEvent, effects: &mut Vec<Effect>) {
-        let running = |file: &File| file.state == State::Running && op_of(file) == op;
+        let running = |file: &SlotTransfer| file.state == SlotState::Running && op_of(file) == op;
         if !self.files.get(&op.transfer).is_some_and(running) {
             return;
         }
@@ -390,7 +395,7 @@ impl Slots {
         pair.groups.iter().for_each(|group| self.in_groups[*group] -= 1);
         let recoverable = !matches!(&end, End::Failed(failure) if failure.retry == Retry::Never);
         let finished = matches!(end, End::Done { .. } | End::Adopted { .. });
-        if let (Rule::Optimizer(optimizer), false) = (&mut self.config.rule, file.stopping) {
+        if let (ActiveLimit::Optimizer(optimizer), false) = (&mut self.config.rule, file.stopping) {
             let took = self.now.since(file.started);
             optimizer.ended(file.pair, self.now, took, finished, recoverable);
         }
@@ -402,7 +407,7 @@ impl Slots {
             file.failures += 1;
             let own = file.terms.retry_delay;
             let not_before = self.now + if own.is_zero() { self.config.retry_delay } else { own };
-            file.state = State::Delayed(not_before);
+            file.state = SlotState::Delayed(not_before);
             self.due.insert((not_before, id));
             Next::Queued {
                 work: Work::Copy,
@@ -429,7 +434,7 @@ impl Slots {
 
     /// Continues the cycle of the optimizer and that of the scheduler.
     fn cycle(&mut self, effects: &mut Vec<Effect>) {
-        if let Rule::Optimizer(optimizer) = &mut self.config.rule {
+        if let ActiveLimit::Optimizer(optimizer) = &mut self.config.rule {
             let load = |pair: usize| LinkLoad {
                 queued: self.pairs[pair].queued,
                 active: self.pairs[pair].active,
@@ -469,8 +474,8 @@ impl Slots {
     fn free_slots(&self, at: usize) -> u32 {
         let pair = &self.pairs[at];
         let own = match &self.config.rule {
-            Rule::Fixed(limit) => *limit,
-            Rule::Optimizer(optimizer) => optimizer.limit(at),
+            ActiveLimit::Fixed(limit) => *limit,
+            ActiveLimit::Optimizer(optimizer) => optimizer.limit(at),
         };
         let own = own.min(pair.most);
         let end = |limits: &BTreeMap<SeId, u32>, counts: &BTreeMap<SeId, u32>, se: SeId| {
@@ -510,7 +515,7 @@ impl Slots {
                 pair.queues.remove(&(highest, chosen));
             }
             // Files that were cancelled stay in the queue until they are met.
-            if let Some(id) = id.filter(|id| self.files.get(id).is_some_and(|file| file.state == State::Queued)) {
+            if let Some(id) = id.filter(|id| self.files.get(id).is_some_and(|file| file.state == SlotState::Queued)) {
                 return Some(id);
             }
         }
@@ -518,7 +523,7 @@ impl Slots {
 
     fn give_slot(&mut self, id: TransferId, effects: &mut Vec<Effect>) {
         let Some(file) = self.files.get_mut(&id) else { return };
-        file.state = State::Starting;
+        file.state = SlotState::Starting;
         file.attempt += 1;
         let op = op_of(file);
         let pair = &mut self.pairs[file.pair];
@@ -560,7 +565,7 @@ fn settle(transfer: TransferId, state: Settled) -> Effect {
     Effect::Emit(Event::Settled { transfer, state })
 }
 
-fn op_of(file: &File) -> OpId {
+fn op_of(file: &SlotTransfer) -> OpId {
     OpId {
         transfer: file.spec.id,
         attempt: file.attempt,

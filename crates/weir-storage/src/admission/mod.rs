@@ -38,7 +38,7 @@ use crate::{
 };
 use ledger::{Full, Ledger};
 use line::WaitQueue;
-use ramp::{Ramp, Reading};
+use ramp::{ProcessorUse, Ramp};
 use rate::Rate;
 
 /// The places of an endpoint.
@@ -414,11 +414,11 @@ impl Inner {
 /// Looks at the processors until few copies are under way, or the endpoint is gone.
 async fn look_on(inner: Weak<Inner>) {
     let cores = weir_http::cores();
-    let mut before = Reading::now();
+    let mut before = ProcessorUse::now();
     loop {
         tokio::time::sleep(ramp::LOOK).await;
         // Here, and not where disks are waited for: the kernel answers out of memory.
-        let now = Reading::now();
+        let now = ProcessorUse::now();
         let busy = now.is_busy_since(&before, cores);
         before = now;
         if !inner.upgrade().is_some_and(|inner| inner.looked(busy)) {

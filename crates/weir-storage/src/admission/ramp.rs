@@ -30,13 +30,13 @@ const PART: usize = 8;
 
 /// Processor time used up to a moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct ProcessorUse {
     at: Instant,
     machine: Option<ProcessorTime>,
     own: Duration,
 }
 
-impl Reading {
+impl ProcessorUse {
     pub(super) fn now() -> Self {
         Self {
             at: Instant::now(),
@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    fn reading(start: Instant, at: u64, own: u64) -> Reading {
-        Reading {
+    fn reading(start: Instant, at: u64, own: u64) -> ProcessorUse {
+        ProcessorUse {
             at: start + Duration::from_millis(at),
             machine: None,
             own: Duration::from_millis(own),

@@ -24,7 +24,7 @@ use crate::{
     admission::Turn,
     bandwidth::{HeldBack, Throttle},
     exchange::Exchange,
-    flow::{FlowMarker, Line},
+    flow::{FlowMarker, StreamConnection},
     marker::{LastWord, Marker},
     pace::Pace,
     service::Endpoint,
@@ -43,7 +43,7 @@ pub(crate) struct Progress {
     /// Whether bytes should be moving now: only then is silence a stall.
     moving: AtomicBool,
     /// The connection of the only stream, or of the first.
-    line: Line,
+    line: StreamConnection,
     marker: FlowMarker,
     /// Where there are several streams.
     stripes: Mutex<Vec<Arc<Stripe>>>,
@@ -61,7 +61,7 @@ pub(crate) struct Progress {
 pub(super) struct Stripe {
     pub(super) moved: Arc<AtomicU64>,
     pub(super) first_byte: Arc<OnceLock<Instant>>,
-    line: Line,
+    line: StreamConnection,
     marker: FlowMarker,
 }
 
@@ -79,7 +79,7 @@ impl Progress {
         let stripe = |_| Stripe {
             moved: Arc::default(),
             first_byte: self.first_byte.clone(),
-            line: Line::default(),
+            line: StreamConnection::default(),
             marker: self.marker.clone(),
         };
         let stripes: Vec<Arc<Stripe>> = (0..count).map(stripe).map(Arc::new).collect();
@@ -118,7 +118,7 @@ impl Progress {
             .map_or(0, |since| since.as_secs());
         let stripes = self.stripes.lock().clone();
         let first_byte = self.first_byte.get().map(|at| at.duration_since(self.ordered));
-        let marker = |stripe, bytes: &AtomicU64, line: &Line| Marker {
+        let marker = |stripe, bytes: &AtomicU64, line: &StreamConnection| Marker {
             timestamp,
             stripe,
             bytes: bytes.load(Ordering::Relaxed),
@@ -170,7 +170,7 @@ pub(crate) fn start(
     let progress = Progress {
         moved,
         moving: AtomicBool::new(false),
-        line: Line::default(),
+        line: StreamConnection::default(),
         marker,
         stripes: Mutex::default(),
         ordered: Instant::now(),

@@ -22,7 +22,7 @@ use crate::{
     area::Area,
     backend::{BackendError, Reader},
     config::Verify,
-    data::{FileBody, Outflow, Watch, Way, blocking},
+    data::{FileBody, Outflow, OutgoingConnection, Watch, blocking},
     digest,
     service::Endpoint,
 };
@@ -141,7 +141,7 @@ impl Push {
             let body = FileBody::new(
                 self.reader.clone(),
                 endpoint.blocks.clone(),
-                Outflow::new(memory, Way::Request(carried), throttle.another()),
+                Outflow::new(memory, OutgoingConnection::Request(carried), throttle.another()),
                 0..size,
                 None,
                 &algorithms,

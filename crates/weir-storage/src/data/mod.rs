@@ -29,7 +29,7 @@ mod source;
 mod striped;
 
 pub(crate) use intake::Intake;
-pub(crate) use outflow::{Flow, Outflow, Way};
+pub(crate) use outflow::{Flow, Outflow, OutgoingConnection};
 pub(crate) use sink::{Arrived, Batch, Expectation, Landing, Sink, SinkError, store};
 pub(crate) use source::{BlockPool, FileBody, Watch, read_block, read_cached_block};
 pub(crate) use striped::{Lane, Striped};

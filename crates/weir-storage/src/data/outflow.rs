@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The connection that bytes leave by.
-pub(crate) enum Way {
+pub(crate) enum OutgoingConnection {
     /// A client's connection.
     Client(Buffers),
     /// Whichever connection the request is sent on.
@@ -28,7 +28,7 @@ pub(crate) enum Way {
 /// Decides the size of reads. A body asks before it reads; its bytes count until the connection has taken them.
 pub(crate) struct Outflow {
     lease: Arc<Lease>,
-    way: Way,
+    way: OutgoingConnection,
     throttle: Throttle,
     now: Outgoing,
     flow: Arc<Flow>,
@@ -60,7 +60,7 @@ impl Outflow {
     pub(crate) const FIRST: usize = Outgoing::LEAST.under_way;
 
     /// Begins with the least: most files are small.
-    pub(crate) fn new(lease: Arc<Lease>, way: Way, throttle: Throttle) -> Self {
+    pub(crate) fn new(lease: Arc<Lease>, way: OutgoingConnection, throttle: Throttle) -> Self {
         let outflow = Self {
             _moving: lease.moves(),
             lease,
@@ -143,8 +143,8 @@ impl Outflow {
 
     fn bound(&self) {
         match &self.way {
-            Way::Client(buffers) => buffers.bound(self.now.block),
-            Way::Request(carried) => carried.bound(self.now.block),
+            OutgoingConnection::Client(buffers) => buffers.bound(self.now.block),
+            OutgoingConnection::Request(carried) => carried.bound(self.now.block),
         }
     }
 }

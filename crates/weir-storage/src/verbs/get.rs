@@ -19,8 +19,8 @@ use crate::{
     area::{Area, PathTarget},
     backend::{BackendError, Meta, Obstacle, Reader},
     conditional::{self, Verdict},
-    data::{BlockPool, FileBody, Flow, Outflow, Watch, Way, blocking, read_block, read_cached_block},
-    digest::{self, Wanted},
+    data::{BlockPool, FileBody, Flow, Outflow, OutgoingConnection, Watch, blocking, read_block, read_cached_block},
+    digest::{self, WantedDigests},
     exchange::Exchange,
     metrics::Kind,
     refusal::Refusal,
@@ -45,7 +45,7 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     call.permit(operation, &path, Some(&area)).await?;
     let sending = if reading {
         let place = call.place(Work::Transfer, &area).await?;
-        let way = Way::Client(call.info.buffers.clone());
+        let way = OutgoingConnection::Client(call.info.buffers.clone());
         let outflow = Outflow::new(place.memory(), way, place.throttle());
         Some((place, outflow))
     } else {
@@ -87,7 +87,7 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         let value = HeaderValue::try_from(multipart.content_type()).expect("a boundary is valid in headers");
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
-    let dialect = wanted.unwrap_or_else(|| Wanted {
+    let dialect = wanted.unwrap_or_else(|| WantedDigests {
         algorithms: area.algorithms.clone(),
         modern: false,
     });
@@ -244,7 +244,7 @@ async fn checksums(
     call: &Call,
     area: &Arc<Area>,
     found: &FoundFile,
-    wanted: &Wanted,
+    wanted: &WantedDigests,
     reading: bool,
 ) -> Result<Vec<Checksum>, Refusal> {
     if let Some(known) = wanted.known(&found.stored) {

@@ -105,7 +105,7 @@ pub struct Room {
 
 /// How deep a queue is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct QueueDepth {
     /// `vo`, `client` or `link`.
     pub kind: &'static str,
     /// The owner.
@@ -480,10 +480,10 @@ impl Depth {
     }
 
     /// All queues that hold something, or have a limit and held something before.
-    pub fn standings(&self, names: &Names) -> Vec<Standing> {
+    pub fn standings(&self, names: &Names) -> Vec<QueueDepth> {
         let standing = |(whose, queue): (&Whose, &Queue)| {
             let (kind, name) = self.name(*whose, names);
-            Standing {
+            QueueDepth {
                 kind,
                 name,
                 link: match whose {

@@ -27,7 +27,7 @@ use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
 pub use bounds::Holdings;
-pub use depth::{Room, Standing};
+pub use depth::{QueueDepth, Room};
 pub(crate) use inbox::FeedSender;
 pub use meter::{LinkMeter, Meter, Sizes};
 pub(crate) use other_nodes::{Gate, OtherNodes};
@@ -52,10 +52,10 @@ impl<C: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send 
 /// The door's handle on the driver. Clones share it.
 pub struct Driver<C = Scheduler> {
     requests: mpsc::Sender<Request<C>>,
-    shared: Arc<Shared>,
+    shared: Arc<DriverState>,
 }
 
-struct Shared {
+struct DriverState {
     /// Counts rounds in which transfers came to their end.
     settled: watch::Receiver<u64>,
     writer: Arc<Writer>,

@@ -13,7 +13,7 @@ use weir_units::Timestamp;
 use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
-    Beginning, Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
+    Beginning, Driver, DriverState, Meter, REQUESTS_MAX, Request, TransferCore, clock,
     inbox::{Feed, FeedSender, Inbox, Item, Round},
     learned,
     meter::bytes_of,
@@ -39,7 +39,7 @@ const WAITING_MAX: usize = 16_384;
 /// Jobs on their way from the store at a restart.
 const RESTORES_MAX: usize = 1024;
 
-struct Running {
+struct RunningOperation {
     stop: CancellationToken,
     link: Link,
     moved: u64,
@@ -55,7 +55,7 @@ struct Loop<C> {
     executor: Executor,
     events: Events,
     ready: Option<Command>,
-    running: HashMap<OpId, Running>,
+    running: HashMap<OpId, RunningOperation>,
     /// Of operations that have not ended: their link, and, once the last of them was heard, the host of the node that did them, if there are
     /// several.
     links: HashMap<OpId, (Link, Option<Arc<str>>)>,
@@ -147,7 +147,7 @@ impl<C: TransferCore> Driver<C> {
         });
         Ok(Driver {
             requests,
-            shared: Arc::new(Shared {
+            shared: Arc::new(DriverState {
                 settled: watch_settled,
                 writer,
                 restoration,
@@ -301,7 +301,7 @@ impl<C: TransferCore> Loop<C> {
         let stop = CancellationToken::new();
         self.running.insert(
             id,
-            Running {
+            RunningOperation {
                 stop: stop.clone(),
                 link,
                 moved: 0,

@@ -59,12 +59,12 @@ struct Attempt {
 /// The service's handle on the event writer. Clones share it; without a configuration it does nothing.
 #[derive(Clone, Default)]
 pub struct Events {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<WriterState>>,
     /// Keeps how the time of attempts went, for the scheduler, which tells of them.
     times: Option<Arc<Mutex<HashMap<OpId, Timeline>>>>,
 }
 
-struct Shared {
+struct WriterState {
     endpoint: String,
     retries: u8,
     notices: Mutex<Option<Sender<Notice>>>,
@@ -91,7 +91,7 @@ impl Events {
         let sinks = Arc::new(weir_events::start(config, &watched, client, roots, &meters)?);
         // Not bounded: with `WAITING_MAX` notices the driver takes no further requests.
         let (notices, heard) = channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterState {
             endpoint,
             retries,
             notices: Mutex::new(Some(notices)),
@@ -140,7 +140,7 @@ impl Events {
 
     /// Whether the event writer has so much to write that nothing new should be taken.
     pub(crate) fn is_behind(&self) -> bool {
-        let waiting = |shared: &Arc<Shared>| shared.waiting.load(Ordering::Relaxed);
+        let waiting = |shared: &Arc<WriterState>| shared.waiting.load(Ordering::Relaxed);
         self.shared.as_ref().map_or(0, waiting) > WAITING_MAX
     }
 
@@ -194,7 +194,7 @@ impl Told for Events {
     }
 }
 
-impl Shared {
+impl WriterState {
     fn tell(&self, notice: Notice) {
         if let Some(notices) = self.notices.lock().as_ref() {
             self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -237,7 +237,7 @@ impl Shared {
 
 /// The thread.
 struct EventWriter {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     store: Arc<dyn Store>,
     spool: Spool,
     head: watch::Sender<Position>,

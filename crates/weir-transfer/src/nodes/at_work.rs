@@ -11,10 +11,10 @@ use weir_world::OpId;
 
 /// The list. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AtWork(Arc<Mutex<State>>);
+pub(super) struct AtWork(Arc<Mutex<RunningOperations>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RunningOperations {
     running: HashMap<OpId, CancellationToken>,
     /// Ended operations.
     over: Vec<OpId>,

@@ -13,7 +13,7 @@ use weir_world::WorldEvent;
 use super::{
     Membership,
     at_work::{AtWork, WorkPlace},
-    remote_nodes::{Order, Report},
+    remote_nodes::{OperationReport, Order},
 };
 use weir_executor::Executor;
 
@@ -31,7 +31,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 const REPORTS: usize = 1000;
 
 /// An end, and for which of this node's lives. The place is kept until it is written.
-type Told = (Uuid, WorkPlace, Report);
+type Told = (Uuid, WorkPlace, OperationReport);
 
 /// See the module.
 pub(crate) struct RemoteExecutor {
@@ -124,7 +124,7 @@ impl RemoteExecutor {
         };
         let Ok(order) = serde_json::from_str::<Order>(&lease.order) else {
             // An order of a newer version: the scheduler learns that this node cannot run it.
-            let _ = self.told.send((me, place, Report::lost()));
+            let _ = self.told.send((me, place, OperationReport::lost()));
             return;
         };
         let executor = self.executor.in_life(order.life);
@@ -141,7 +141,7 @@ impl RemoteExecutor {
                 WorldEvent::Progress(bytes) => place.moved(bytes.0),
                 event if event.is_final() => {
                     let times = events.take_times(op);
-                    *last.lock() = Some(Report { event, times });
+                    *last.lock() = Some(OperationReport { event, times });
                 }
                 _ => {}
             };
@@ -153,7 +153,7 @@ impl RemoteExecutor {
             }
             // Cut off: should this node be heard of once more in time, the scheduler must not wait for this one.
             let last = last.into_inner();
-            let _ = told.send((me, place, last.unwrap_or_else(Report::lost)));
+            let _ = told.send((me, place, last.unwrap_or_else(OperationReport::lost)));
         });
     }
 }

@@ -47,14 +47,14 @@ pub(super) struct Order {
 
 /// How an operation ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct OperationReport {
     pub event: WorldEvent,
     /// How its time went, if it copied.
     #[serde(default)]
     pub times: Option<Timeline>,
 }
 
-impl Report {
+impl OperationReport {
     pub(super) fn lost() -> Self {
         Self {
             event: WorldEvent::Lost,
@@ -448,14 +448,14 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn hear(&mut self, reports: Vec<postgres::Report>) {
+    fn hear(&mut self, reports: Vec<postgres::LeaseReport>) {
         for (op, report) in reports {
             self.lent.remove(&op);
             if !self.remote_nodes.shared.remote.lock().contains_key(&op) {
                 continue;
             }
-            let report = report.and_then(|report| serde_json::from_str::<Report>(&report).ok());
-            let report = report.unwrap_or_else(Report::lost);
+            let report = report.and_then(|report| serde_json::from_str::<OperationReport>(&report).ok());
+            let report = report.unwrap_or_else(OperationReport::lost);
             if let Some(times) = report.times {
                 self.scheduling.events.tell(Notice::OverElsewhere(op, times));
             }

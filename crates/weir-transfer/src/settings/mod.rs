@@ -47,7 +47,7 @@ pub struct Settings {
 
 /// A change that was checked.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct SettingsDraft {
     rows: Vec<(RowKey, Option<Object>)>,
     /// For the core.
     pub settings: Vec<NamedSetting>,
@@ -97,7 +97,7 @@ impl Settings {
     }
 
     /// Checks new values of rows (`None`: removed). Nothing is changed yet.
-    pub fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<Draft> {
+    pub fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<SettingsDraft> {
         let mut after = self.rows.lock().clone();
         let before = plan_of(&self.base, &after);
         for (key, row) in &rows {
@@ -115,7 +115,7 @@ impl Settings {
             value: row.as_ref().map(|row| Value::Object(row.clone()).to_string()),
         };
         let changes = rows.iter().map(change).collect();
-        Ok(Draft {
+        Ok(SettingsDraft {
             rows,
             settings,
             changes,
@@ -123,7 +123,7 @@ impl Settings {
     }
 
     /// Notes a change, after the store has it.
-    pub fn note(&self, draft: Draft) {
+    pub fn note(&self, draft: SettingsDraft) {
         let mut rows = self.rows.lock();
         for (key, row) in draft.rows {
             match row {

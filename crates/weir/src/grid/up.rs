@@ -22,7 +22,7 @@ struct GridReady<'a> {
 }
 
 #[derive(serde::Serialize)]
-struct GridStopped {
+struct GridSignalled {
     signal: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
             stopped = running.shutdown() => stopped.map_err(super::failure)?,
             _ = signals.next() => return Ok(Exit::Interrupted),
         }
-        output.done(&GridStopped { signal });
+        output.done(&GridSignalled { signal });
         Ok(Exit::Done)
     })
 }

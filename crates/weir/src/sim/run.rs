@@ -8,7 +8,7 @@ use weir_challenge::{PartFile, RunError, RunFolder, RunOutcome, build, write_rep
 use weir_measure::chain;
 use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
-use weir_sim::report::{Files, Rows, report, run_into};
+use weir_sim::report::{Rows, RunOutputs, report, run_into};
 use weir_sim::spec::CatalogKind;
 use weir_sim::world::Probe;
 
@@ -72,7 +72,7 @@ fn simulate(
     transfers.write(|transfers| {
         ledger.write(|ledger| {
             let mut run = |rules: &mut dyn Write| {
-                let files = Files {
+                let files = RunOutputs {
                     transfers: &mut *transfers,
                     rules: &mut *rules,
                     ledger: &mut *ledger,

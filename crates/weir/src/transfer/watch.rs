@@ -33,7 +33,7 @@ pub(super) async fn follow(door: &TransferClient, jobs: &[String], output: &Outp
     let mut signals = Signals::listen()?;
     let mut watched = Vec::new();
     for id in jobs {
-        let mut watch = Watch::new(id);
+        let mut watch = JobWatch::new(id);
         tokio::select! {
             done = watch.follow(door, output) => done?,
             signal = signals.next() => {
@@ -52,7 +52,7 @@ pub(super) async fn follow(door: &TransferClient, jobs: &[String], output: &Outp
     Ok(if good { Exit::Done } else { Exit::VerdictFail })
 }
 
-struct Watch<'a> {
+struct JobWatch<'a> {
     id: &'a str,
     job: Job<'static>,
     /// The last change of the number of bytes, and the rate before it.
@@ -61,7 +61,7 @@ struct Watch<'a> {
     told: Option<Tally>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> JobWatch<'a> {
     fn new(id: &'a str) -> Self {
         Self {
             id,

@@ -7,7 +7,7 @@ use weir_sched::Settled;
 use weir_units::Timestamp;
 
 use super::super::agenda::Task;
-use super::super::books::{FileKey, State};
+use super::super::books::{FileKey, FileState};
 use super::super::state::{Around, CatalogState, Order};
 use super::Rucio;
 use crate::slab::Key;
@@ -135,10 +135,10 @@ impl Rucio {
             // The cleaner will delete it.
             let is_passed_over = self.model.skips_expired && rule.life.is_over(at);
             let file = &mut rule.files[key.at as usize];
-            if file.state != State::Queued || is_passed_over {
+            if file.state != FileState::Queued || is_passed_over {
                 continue;
             }
-            file.state = State::Submitting;
+            file.state = FileState::Submitting;
             groups.entry(key.rule).or_default().push(key);
             taken += 1;
         }
@@ -174,13 +174,13 @@ impl Rucio {
             };
             n_asked += 1;
             match rule.files[key.at as usize].state {
-                State::Ended => {
+                FileState::Ended => {
                     // Each ended request is a statement, which waits for the holder of the rule's rows.
                     done = rule.free_at(done) + self.model.poll_per_file;
                     found.push(key);
                 }
-                State::Submitting | State::Submitted(_) => self.submitted.push_back((at, key)),
-                State::Queued | State::Ok | State::Stuck => {}
+                FileState::Submitting | FileState::Submitted(_) => self.submitted.push_back((at, key)),
+                FileState::Queued | FileState::Ok | FileState::Stuck => {}
             }
         }
         let n_calls = (n_asked as u32).div_ceil(self.model.group_bulk * POLL_JOBS);
@@ -234,7 +234,7 @@ impl Rucio {
         self.back(key, state);
         let Some(file) = state.books.file_mut(key) else { return };
         let has_come = |row: &crate::row::Row| row.state == Settled::Finished;
-        if file.state == State::Ended && file.last.as_deref().is_some_and(has_come) {
+        if file.state == FileState::Ended && file.last.as_deref().is_some_and(has_come) {
             let Some(rule) = state.books.lock_ok(at, key) else {
                 return;
             };

@@ -6,7 +6,7 @@ use weir_rules::retry::REPAIR_AFTER;
 use weir_units::Timestamp;
 
 use super::super::agenda::Task;
-use super::super::books::State;
+use super::super::books::FileState;
 use super::super::state::{Around, CatalogState, Order};
 use super::Rucio;
 use crate::draw;
@@ -43,11 +43,14 @@ impl Rucio {
             }
             let model = &self.model;
             let time = rule.files.iter().map(|file| match file.state {
-                State::Ok => model.clean_per_copy,
-                State::Submitted(_) => model.clean_per_file + model.service_latency,
+                FileState::Ok => model.clean_per_copy,
+                FileState::Submitted(_) => model.clean_per_file + model.service_latency,
                 _ => model.clean_per_file,
             });
-            let calls = rule.files.iter().any(|file| matches!(file.state, State::Submitted(_)));
+            let calls = rule
+                .files
+                .iter()
+                .any(|file| matches!(file.state, FileState::Submitted(_)));
             let begin = if calls { around.answers(at) } else { at };
             rule.held_until = begin + time.sum::<Duration>();
             self.cleaners[thread_at].rule = Some(key);
@@ -62,7 +65,7 @@ impl Rucio {
     fn deleted(&mut self, at: Timestamp, key: Key, state: &mut CatalogState) {
         let Some(rule) = state.books.rules.get(key) else { return };
         let destination = state.books.places[rule.ask].2;
-        let is_out = |state: State| !matches!(state, State::Ok | State::Stuck);
+        let is_out = |state: FileState| !matches!(state, FileState::Ok | FileState::Stuck);
         let n_out = rule.files.iter().filter(|file| is_out(file.state)).count() as u32;
         self.out[destination] = self.out[destination].saturating_sub(n_out);
         let left = state.books.release(at, key);

@@ -33,7 +33,7 @@ use super::state::{Around, CatalogState, Daemons};
 use crate::scene::Scene;
 use crate::slab::Key;
 use crate::spec::RucioModel;
-use threads::{Cleaner, Finisher, Poller, Reaper, Storage, Submitter};
+use threads::{Cleaner, Finisher, Poller, Reaper, Submitter, UnwantedCopies};
 
 /// The daemons; see the module.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Rucio {
     pollers: Vec<Poller>,
     finishers: Vec<Finisher>,
     cleaners: Vec<Cleaner>,
-    storages: Vec<Storage>,
+    storages: Vec<UnwantedCopies>,
     reapers: Vec<Reaper>,
 }
 
@@ -70,7 +70,7 @@ impl Rucio {
             pollers: (0..model.pollers).map(|_| Poller::default()).collect(),
             finishers: (0..model.finishers).map(|_| Finisher::default()).collect(),
             cleaners: (0..model.cleaners).map(|_| Cleaner::default()).collect(),
-            storages: (0..n_storages).map(|_| Storage::default()).collect(),
+            storages: (0..n_storages).map(|_| UnwantedCopies::default()).collect(),
             reapers: (0..model.reapers).map(|_| Reaper::default()).collect(),
         }
     }

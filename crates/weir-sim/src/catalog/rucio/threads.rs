@@ -78,7 +78,7 @@ pub(super) type Ends = BTreeMap<Timestamp, Vec<Key>>;
 
 /// The copies at a storage element whose rules are gone.
 #[derive(Debug, Default)]
-pub(super) struct Storage {
+pub(super) struct UnwantedCopies {
     /// Existing copies, by number.
     pub(super) copies: NumberMap<u64, Copy>,
     n_copies: u64,
@@ -91,7 +91,7 @@ pub(super) struct Storage {
     pub(super) paused_until: Timestamp,
 }
 
-impl Storage {
+impl UnwantedCopies {
     pub(super) fn take(&mut self, copies: Vec<Copy>) {
         for copy in copies {
             self.n_copies += 1;

@@ -14,7 +14,7 @@ use weir_units::Checksums;
 
 use super::{
     Shared, cached, failed, meta_of,
-    readers::Reading,
+    readers::OpenForReading,
     record::{self, Record},
 };
 use crate::backend::{BackendError, Creator, Meta, Reader};
@@ -22,7 +22,7 @@ use crate::backend::{BackendError, Creator, Meta, Reader};
 /// A file counts as being read also while the kernel sends it after its reader has gone.
 struct OpenFile {
     file: OwnedFd,
-    _reading: Reading,
+    _reading: OpenForReading,
 }
 
 impl AsFd for OpenFile {
@@ -38,7 +38,7 @@ pub(super) struct PosixReader {
 }
 
 impl PosixReader {
-    pub(super) fn new(shared: Arc<Shared>, file: OwnedFd, meta: Meta, reading: Reading) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, file: OwnedFd, meta: Meta, reading: OpenForReading) -> Self {
         let open = OpenFile {
             file,
             _reading: reading,

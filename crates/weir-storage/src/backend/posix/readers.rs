@@ -27,16 +27,16 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Opens a file, which counts as being read until the [`Reading`] is dropped.
+    /// Opens a file, which counts as being read until the [`OpenForReading`] is dropped.
     pub(super) fn open(
         &self,
         open: impl FnOnce() -> Result<(OwnedFd, Meta), BackendError>,
-    ) -> Result<(OwnedFd, Meta, Reading), BackendError> {
+    ) -> Result<(OwnedFd, Meta, OpenForReading), BackendError> {
         self.opening.fetch_add(1, Ordering::SeqCst);
         let _opening = Opening(&self.opening);
         let (file, meta) = open()?;
         *self.open.lock().entry(meta.identity).or_default() += 1;
-        let reading = Reading {
+        let reading = OpenForReading {
             inode: meta.identity,
             open: self.open.clone(),
         };
@@ -65,12 +65,12 @@ impl Drop for Opening<'_> {
 }
 
 /// A file is open for reading.
-pub(super) struct Reading {
+pub(super) struct OpenForReading {
     inode: u64,
     open: Arc<Mutex<HashMap<u64, usize>>>,
 }
 
-impl Drop for Reading {
+impl Drop for OpenForReading {
     fn drop(&mut self) {
         let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&self.inode) {

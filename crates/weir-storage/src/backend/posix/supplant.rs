@@ -71,17 +71,17 @@ pub(super) fn supplant(
 
 /// Moves that have happened and could not be flushed: their intents stay until they are.
 #[derive(Debug, Default)]
-pub(super) struct Unconcluded(Mutex<Vec<Move>>);
+pub(super) struct Unconcluded(Mutex<Vec<PendingMove>>);
 
 /// The directories of a move, and the private name in its intent.
 #[derive(Debug)]
-struct Move {
+struct PendingMove {
     /// In the order in which they are flushed: the target's first, for the name must be somewhere.
     directories: [OwnedFd; 2],
     new: String,
 }
 
-impl Move {
+impl PendingMove {
     /// Forgets the intent once the move is on the disk. Until then a power cut may bring back any part of it, and the intent must be
     /// there to end it.
     fn conclude(&self, shared: &Shared) -> Result<(), Errno> {
@@ -99,7 +99,7 @@ fn conclude(shared: &Shared, new: String, from: Place<'_>, to: Place<'_>) {
         // The next start ends it.
         return;
     };
-    let ended = Move {
+    let ended = PendingMove {
         directories: [target, source],
         new,
     };

@@ -13,7 +13,7 @@ const NEAR: Duration = Duration::from_millis(5);
 
 /// Measurements of the path to a source.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct SourcePath {
     /// The shortest that the kernel has seen; zero if it has seen none.
     pub(super) round_trip: Duration,
     /// Bytes that one stream may have on its way.
@@ -23,7 +23,7 @@ pub(super) struct Way {
 }
 
 /// The streams that a way needs: each of them moves at most a window in a round trip.
-pub(super) fn choose(size: u64, way: Way, ceiling: u32) -> u32 {
+pub(super) fn choose(size: u64, way: SourcePath, ceiling: u32) -> u32 {
     if size < WORTH_IT || way.round_trip < NEAR {
         return 1;
     }
@@ -59,8 +59,8 @@ mod tests {
 
     use super::*;
 
-    fn way(milliseconds: u64) -> Way {
-        Way {
+    fn way(milliseconds: u64) -> SourcePath {
+        SourcePath {
             round_trip: Duration::from_millis(milliseconds),
             window: 3 << 20,
             target: 1_250_000_000,

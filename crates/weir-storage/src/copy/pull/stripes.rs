@@ -15,7 +15,7 @@ use weir_world::{ErrorClass, Party, Phase};
 
 use super::{
     again::{File, Tries},
-    plan::{self, Way},
+    plan::{self, SourcePath},
 };
 use crate::{
     bandwidth::Throttle,
@@ -111,7 +111,7 @@ pub(super) async fn worth_more(
     memory: &Arc<Lease>,
 ) -> Option<Opened> {
     // How late the answer came says nothing: a disk, a tape or a busy processor takes longer than the longest way.
-    let way = Way {
+    let way = SourcePath {
         round_trip: answer.connection.as_ref()?.socket.figures()?.least_round_trip,
         window: plan::window(),
         target: source.tpc.stream_target.0,

@@ -13,7 +13,7 @@ use weir_world::OpId;
 use super::{
     PostgresStore,
     decode::surl,
-    nodes::{LEASES, Lease, Report, columns, op_of},
+    nodes::{LEASES, Lease, LeaseReport, columns, op_of},
     read,
 };
 use crate::store::{Restored, StoreError};
@@ -90,7 +90,7 @@ impl PostgresStore {
     }
 
     /// Takes the nodes' reports.
-    pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
+    pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<LeaseReport>, StoreError> {
         let text =
             "DELETE FROM leases WHERE epoch = $1 AND report IS NOT NULL RETURNING file_id, attempt, epoch, report";
         self.election.while_leading(&self.leading, epoch, |session| {
@@ -100,7 +100,7 @@ impl PostgresStore {
     }
 
     /// Deletes dead nodes, and takes the leases of all nodes that are gone. Their claims at destinations end with them.
-    pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
+    pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<LeaseReport>, StoreError> {
         let peers = self.members.all_peers()?.into_iter();
         let dead = peers.filter(|(peer, lives)| !lives || self.members.is_dead(&peer.name));
         let dead = dead.map(|(peer, _)| peer.node.id).collect::<Vec<_>>();

@@ -42,9 +42,9 @@ use crate::config::PostgresConfig;
 pub(super) use tests::{bench, open_on};
 
 use mark::mark;
-pub(crate) use nodes::{DOORS, LEASES, Lease, Report};
+pub(crate) use nodes::{DOORS, LEASES, Lease, LeaseReport};
 pub use relays::Asked;
-use write::Plan;
+use write::BatchPlan;
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
 const READERS: usize = 8;
@@ -150,7 +150,7 @@ impl Store for PostgresStore {
             return Err(StoreError::LeadershipLost);
         };
         // The plan is computed before the transaction takes its locks.
-        let plan = Plan::of(changes);
+        let plan = BatchPlan::of(changes);
         self.writing.with(|session| {
             let write = |session: &mut Session| plan.write(session, &self.sealer);
             self.election.write(leadership, session, mark(changes), write)

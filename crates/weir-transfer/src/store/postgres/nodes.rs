@@ -12,7 +12,7 @@ use weir_world::{OpId, TransferId};
 
 use super::{
     PostgresStore,
-    write::{Plan, number_of, with_arrivals},
+    write::{BatchPlan, number_of, with_arrivals},
 };
 use crate::store::{Change, Conflict, StoreError};
 
@@ -33,7 +33,7 @@ pub(crate) struct Lease {
 }
 
 /// The report of an operation that ran elsewhere, as JSON; `None`: its node is gone without a report.
-pub(crate) type Report = (OpId, Option<String>);
+pub(crate) type LeaseReport = (OpId, Option<String>);
 
 pub(super) fn op_of(row: &Row) -> OpId {
     OpId {
@@ -106,7 +106,7 @@ impl PostgresStore {
                     _ => true,
                 };
                 let fresh = changes.iter().filter(fresh).collect::<Vec<_>>();
-                Plan::of(fresh.iter().copied()).write(session, &self.sealer)?;
+                BatchPlan::of(fresh.iter().copied()).write(session, &self.sealer)?;
                 if with_arrivals(session, &fresh)? {
                     notify(session, LEADER)?;
                 }

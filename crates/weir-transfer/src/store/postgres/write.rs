@@ -34,12 +34,12 @@ pub(super) fn with_arrivals(session: &mut Session, changes: &[&Change]) -> Resul
 
 /// A batch, sorted: submissions first, as nothing can be about a file before its submission; then rounds, in each of which no file is
 /// changed twice.
-pub(super) struct Plan<'a> {
+pub(super) struct BatchPlan<'a> {
     submissions: Vec<&'a Submission>,
     rounds: Vec<Vec<&'a Change>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> BatchPlan<'a> {
     pub(super) fn of(changes: impl IntoIterator<Item = &'a Change>) -> Self {
         let (mut submissions, mut rounds) = (Vec::new(), Vec::<Vec<&Change>>::new());
         // The first round in which this file may be changed again; jobs and settings likewise.

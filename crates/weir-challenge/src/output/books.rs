@@ -1,0 +1,196 @@
+//! The records of a run: files that grow with it, and sums and paths for its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_measure::chain::{self, RuleRow};
+use weir_measure::report::Event;
+use weir_measure::samples::{self, Sample};
+use weir_measure::{Spec, State, events, ledger, rows};
+use weir_plan::LedgerRow;
+
+use crate::RunError;
+use crate::execute::engine::LinkEnds;
+use crate::execute::live::SharedMeasurement;
+use crate::execute::record::Record;
+use crate::output::append::{AppendFile, Syncing};
+use crate::output::folder::RunFolder;
+use crate::removal::cleanup::Directories;
+use crate::removal::made::MadeFiles;
+use crate::services::storage::StorageDoor;
+use crate::verify::audit::Sample as Audited;
+use crate::verify::counted::Moved;
+
+/// See the module.
+pub(crate) struct Books {
+    spec: Spec,
+    ends: Vec<LinkEnds>,
+    doors: Arc<Vec<StorageDoor>>,
+    measurement: SharedMeasurement,
+    folder: Arc<RunFolder>,
+    /// Puts the files on the disk while the run goes on.
+    syncing: Syncing,
+    transfers: AppendFile,
+    ledger: AppendFile,
+    series: AppendFile,
+    events: AppendFile,
+    rules: AppendFile,
+    made: MadeFiles,
+    /// Events of the measurement that are in their file.
+    n_events: usize,
+    /// Moment of the last sample.
+    reached: Duration,
+    /// For the cross-checks.
+    pub(crate) moved: Moved,
+    /// Delivered files that are to be read back.
+    pub(crate) samples: Vec<Audited>,
+    /// For the clean-up.
+    pub(crate) directories: Directories,
+}
+
+/// The run that books are kept of.
+pub(crate) struct Subject<'a> {
+    pub(crate) spec: Spec,
+    pub(crate) ends: &'a [LinkEnds],
+    pub(crate) doors: &'a Arc<Vec<StorageDoor>>,
+    pub(crate) measurement: &'a SharedMeasurement,
+}
+
+impl Books {
+    /// Opens books in a run folder.
+    pub(crate) fn open(folder: &Arc<RunFolder>, subject: Subject<'_>) -> Result<Self, RunError> {
+        let create = |name: &str| {
+            let path = folder.path().join(name);
+            AppendFile::create(&path).map_err(|source| RunError::Folder { path, source })
+        };
+        let (mut transfers, mut ledger) = (create(rows::FILE)?, create(ledger::FILE)?);
+        let (mut series, mut events) = (create(samples::FILE)?, create(events::FILE)?);
+        let files = create(weir_measure::files::FILE)?;
+        let mut rules = create(chain::FILE)?;
+        let all = [&transfers, &ledger, &series, &events, &rules, &files];
+        let syncing = Syncing::of(&all).map_err(|source| RunError::Folder {
+            path: folder.path().to_owned(),
+            source,
+        })?;
+        transfers.row(|to| rows::begin(to));
+        ledger.row(|to| ledger::begin(to));
+        series.row(|to| samples::begin(to));
+        events.row(|to| events::begin(to));
+        rules.row(|to| chain::begin(to));
+        let mut books = Self {
+            moved: Moved::new(subject.doors.len()),
+            ends: subject.ends.to_vec(),
+            doors: subject.doors.clone(),
+            measurement: subject.measurement.clone(),
+            spec: subject.spec,
+            folder: folder.clone(),
+            syncing,
+            transfers,
+            ledger,
+            series,
+            events,
+            rules,
+            made: MadeFiles::new(files),
+            n_events: 0,
+            reached: Duration::ZERO,
+            samples: Vec::new(),
+            directories: Directories::default(),
+        };
+        books.write();
+        Ok(books)
+    }
+
+    /// Returns where the files that the run makes are noted.
+    pub(crate) fn made(&self) -> &MadeFiles {
+        &self.made
+    }
+
+    /// Takes in a transfer that has ended, with its cell where its workload has cells.
+    pub(crate) fn ended(&mut self, record: &Record, cell: Option<usize>) {
+        let transfer = record.transfer(cell);
+        self.measurement.with(|measurement| measurement.add(&transfer));
+        self.transfers
+            .row(|to| rows::write(to, &self.spec, &record.row(), &transfer));
+        let ends = self.ends[record.link];
+        self.moved.add(ends, &transfer);
+        let is_there = transfer.state == State::Finished;
+        if is_there && record.kept {
+            self.samples.push(Audited {
+                door: ends.destination,
+                path: record.path.clone(),
+                size: record.size,
+                source: record.source,
+            });
+        }
+        // Files that rules asked for are the catalogue's to delete, with their folders.
+        if record.stages.is_none() {
+            let door = &self.doors[ends.destination];
+            self.directories.add((ends.destination, door), &record.path);
+        }
+    }
+
+    /// Takes in a rule whose last file has ended.
+    pub(crate) fn rule(&mut self, row: &RuleRow) {
+        self.measurement.with(|measurement| measurement.add_rule(row));
+        self.rules.row(|to| chain::write(to, &self.spec, row));
+    }
+
+    /// Takes in a row of the ledger.
+    pub(crate) fn injected(&mut self, row: &LedgerRow) {
+        self.ledger.row(|to| ledger::write(to, &self.spec, row));
+    }
+
+    /// Takes in how it stands at a moment.
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.reached = sample.at;
+        self.series.row(|to| samples::write(to, sample));
+    }
+
+    /// Writes the rows and events since the last time into the files. A failure is told once for each file.
+    pub(crate) fn write(&mut self) {
+        let (events, n_events) = (&mut self.events, &mut self.n_events);
+        self.measurement.with(|measurement| {
+            for event in measurement.events().get(*n_events..).unwrap_or_default() {
+                events.row(|to| events::write(to, event));
+                *n_events += 1;
+            }
+        });
+        let mut troubles = Vec::new();
+        for file in [
+            &mut self.transfers,
+            &mut self.ledger,
+            &mut self.series,
+            &mut self.events,
+            &mut self.rules,
+        ] {
+            file.flush();
+            troubles.extend(file.trouble());
+        }
+        self.made.with(|file| {
+            file.flush();
+            troubles.extend(file.trouble());
+        });
+        troubles.extend(self.syncing.trouble());
+        for text in troubles {
+            // The log may be on the same disk; the event waits with the rows.
+            self.folder.log(&text);
+            let t_s = self.reached.as_secs_f64();
+            self.measurement
+                .with(|measurement| measurement.event(Event { t_s, text }));
+        }
+    }
+
+    /// Closes the books; describes rows that their files lack.
+    pub(crate) fn close(mut self) -> Vec<String> {
+        self.write();
+        drop(self.syncing);
+        let files = [self.transfers, self.ledger, self.series, self.events, self.rules];
+        let mut lacks: Vec<String> = files.into_iter().filter_map(AppendFile::close).collect();
+        lacks.extend(self.made.with(AppendFile::end));
+        lacks.iter().for_each(|text| self.folder.log(text));
+        lacks
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Books of a long run, fed by the simulator.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::process::Command;
+
+use weir_measure::samples::Stage;
+use weir_measure::{Measurement, Standing};
+use weir_plan::{Challenge, Overrides, Plan};
+use weir_sim::SimPlan;
+use weir_sim::policies::Policy;
+use weir_sim::world::{Listeners, Row, run};
+use weir_units::Timestamp;
+
+use super::*;
+use crate::execute::engine::tests::door;
+use crate::execute::record::{Wanted, WantedFile};
+use crate::inject::injection::JobId;
+use crate::prepare::layout::lay_out;
+
+/// Twelve days, as long as the challenge of 2024. Most transfers of one of its two links fail.
+const LONG: &str = "name = \"long\"\n[phases]\nramp = \"1 h\"\nhold = \"287 h\"\ndrain = \"10 m\"\n[grid]\nname = \"g\"\n\
+    [[grid.rse]]\nname = \"A\"\n[[grid.rse]]\nname = \"B\"\n[[workload]]\nkind = \"rates\"\nfile_size_min = \"10 GB\"\nfile_size_max = \"10 GB\"\n\
+    cycle = \"10 m\"\nrates = [{ source = \"A\", destination = \"B\", rate = \"8 Gb/s\" }, { source = \"B\", destination = \"A\", rate = \"8 Gb/s\" }]\n\
+    [sim]\ntick = \"1 s\"\n[[sim.link]]\nlink = \"A->B\"\nfailures = { network = 0.9 }\n";
+
+/// Set for the process that runs alone.
+const ALONE: &str = "WEIR_TEST_ALONE";
+
+/// Memory of this process that is its own, in bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn plan() -> Plan {
+    let challenge = Challenge::parse(LONG, "long.toml".as_ref()).unwrap_or_else(|problems| panic!("{}", problems[0]));
+    challenge
+        .resolve(&Overrides::default())
+        .unwrap_or_else(|problems| panic!("{}", problems[0]))
+}
+
+/// Feeds everything that the simulator sees in twelve days; memory at the end of each.
+fn feed() -> Vec<u64> {
+    let plan = plan();
+    let doors: Arc<Vec<StorageDoor>> = Arc::new(["A", "B"].map(door).into());
+    let directory = tempfile::tempdir().unwrap();
+    let folder = Arc::new(RunFolder::create(directory.path(), "long", jiff::Timestamp::UNIX_EPOCH).unwrap());
+    let spec = Spec::of(&plan);
+    let layout = lay_out(&plan, &spec, &doors, "run");
+    let measurement = SharedMeasurement::new(Measurement::of(&plan));
+    let subject = Subject {
+        spec,
+        ends: &layout.ends,
+        doors: &doors,
+        measurement: &measurement,
+    };
+    let books = std::cell::RefCell::new(Books::open(&folder, subject).unwrap());
+    let (mut second, mut days, mut failed) = (0, Vec::new(), 0u64);
+    let mut rows = |scene: &weir_sim::scene::Scene, row: &Row| {
+        let mut books = books.borrow_mut();
+        let since = |at: Timestamp| at.since(Timestamp(0));
+        let transfer = row.transfer(scene, None);
+        let file = WantedFile {
+            id: row.id,
+            source: 0,
+            wanted: since(row.wanted),
+        };
+        let wanted = Wanted {
+            workload: transfer.workload,
+            link: transfer.link,
+            activity: String::new(),
+            mode: None,
+            measured: false,
+            by_rule: false,
+            may_keep: 0,
+            is_loop: false,
+            lifetime: Duration::ZERO,
+            files: Vec::new(),
+        };
+        let path = format!("/weir/test/0/A/{}", row.id);
+        let mut record = Record::new(&file, &wanted, row.size, path, since(row.injected));
+        record.accepted(&JobId::Job(format!("job-{}", row.id)), since(row.injected));
+        record.ended = since(row.ended);
+        record.started = row.started.map(since);
+        record.state = Some(transfer.state);
+        record.bytes_moved = row.moved;
+        record.failure.clone_from(&transfer.failure);
+        failed += u64::from(transfer.state == State::Failed);
+        books.ended(&record, None);
+        // A run takes a sample each second in between.
+        let now = since(row.ended).as_secs();
+        while second < now {
+            second += 1;
+            let at = Duration::from_secs(second);
+            let standing = Standing::default();
+            books.measurement.with(|measurement| measurement.gauge(at, 3, 4));
+            books.sample(&Sample {
+                at,
+                stage: Stage::Injecting,
+                standing,
+            });
+            books.write();
+            if second.is_multiple_of(86_400) {
+                days.push(resident());
+            }
+        }
+    };
+    let sim = SimPlan::of(plan.clone()).unwrap_or_else(|problems| panic!("{}", problems[0]));
+    let mut ledger = |row: &LedgerRow| books.borrow_mut().injected(row);
+    let outcome = run(
+        &sim,
+        Policy::Weir,
+        &mut Listeners {
+            rows: &mut rows,
+            rules: &mut |_| {},
+            ledger: &mut ledger,
+        },
+    );
+    assert!(
+        outcome.injected > 100_000 && failed > 20_000,
+        "{} {failed}",
+        outcome.injected
+    );
+    assert_eq!(books.into_inner().close(), Vec::<String>::new());
+    let written = std::fs::read_to_string(folder.path().join(rows::FILE)).unwrap();
+    assert!(written.lines().count() as u64 >= outcome.injected, "rows are missing");
+    days
+}
+
+/// Wrong: the injector of a challenge of twelve days is killed for its memory on the last of them. The memory of a
+/// whole process is measured, so the test runs in one of its own.
+#[test]
+fn twelve_days_need_no_more_memory_than_two() {
+    if std::env::var_os(ALONE).is_none() {
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        alone.args([
+            "--exact",
+            "books::tests::twelve_days_need_no_more_memory_than_two",
+            "--nocapture",
+        ]);
+        let ended = alone.env(ALONE, "yes").output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        assert!(
+            String::from_utf8_lossy(&ended.stdout).contains("1 passed"),
+            "it did not run"
+        );
+        return;
+    }
+    let days = feed();
+    let mib: Vec<u64> = days.iter().map(|bytes| bytes >> 20).collect();
+    assert!(days.len() >= 11, "{mib:?}");
+    // Nine days more, each with 17,000 transfers and 86,400 samples. A path for each transfer that failed would be 3 MiB.
+    assert!(days[10] < days[1] + (1 << 20), "{mib:?}");
+}
