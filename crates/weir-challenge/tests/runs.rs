@@ -10,6 +10,7 @@ use common::{Row, Run, files, grid, run, run_watched, sum};
 use weir_challenge::{Progress, Silent, Stop, Update};
 use weir_measure::Verdict;
 use weir_measure::report::{Report, WorkloadKind};
+use weir_units::BitRate;
 
 const TWO: &str = "[[grid.rse]]\nname = \"ALPHA\"\n[[grid.rse]]\nname = \"BETA\"\n";
 
@@ -294,7 +295,7 @@ fn a_matrix_says_what_works() {
     assert_eq!(cells.len(), 2 * 3 * 2);
     for cell in cells {
         assert!(cell.ok, "{cell:?}");
-        assert!(cell.rate_bps.is_some_and(|rate| rate > 0), "{cell:?}");
+        assert!(cell.rate_bps.is_some_and(|rate| rate > BitRate::ZERO), "{cell:?}");
     }
     for row in &run.transfers {
         assert!(["pull", "push", "streamed"].contains(&row["mode"].as_str()), "{row:?}");
@@ -322,7 +323,7 @@ fn a_ramp_shows_every_step() {
     assert_eq!(steps.iter().map(|step| step.parallel).collect::<Vec<_>>(), [1, 4]);
     for step in steps {
         assert_eq!(step.failed, 0, "{:?}", run.outcome.report.errors);
-        assert!(step.achieved_bps.is_some_and(|rate| rate > 0), "{step:?}");
+        assert!(step.achieved_bps.is_some_and(|rate| rate > BitRate::ZERO), "{step:?}");
     }
 }
 

@@ -10,7 +10,7 @@ pub trait Keyed {
     /// Writes one key; nothing if there is no such key.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The serializer cannot write it.
     fn write<M: SerializeMap>(&self, map: &mut M, key: &str) -> Result<(), M::Error>;
 }
 

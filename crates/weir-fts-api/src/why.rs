@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_units::BitRate;
 
 use crate::time::FtsTime;
 
@@ -82,8 +83,10 @@ pub struct LinkState<'a> {
     pub queued: u64,
     /// Transfers that wait for their next attempt.
     pub delayed: u64,
-    /// Mean rate of one transfer in bits per second.
-    pub each_bps: Option<u64>,
+    /// Mean rate of one transfer.
+    #[serde(with = "weir_units::bps::option", default)]
+    #[schemars(with = "Option<u64>")]
+    pub each_bps: Option<BitRate>,
     /// Share of the latest attempts that failed.
     pub failing: f64,
     /// The reasons why no more transfers run.

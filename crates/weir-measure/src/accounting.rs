@@ -8,6 +8,8 @@ mod series;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_units::BitRate;
+
 use weir_world::ErrorClass;
 
 use crate::evenness;
@@ -151,7 +153,7 @@ impl Timing {
         let took = end.saturating_sub(start);
         self.nanos.add(nanos(took));
         if let Some(rate) = spread::rate(row.size, took) {
-            self.rates.add(rate);
+            self.rates.add(rate.0);
         }
         if let Some(after) = row.first_byte {
             self.first_bytes.add(nanos(after));
@@ -401,12 +403,12 @@ impl Accounting {
     }
 
     /// Rate over the hold window; none if there was no such window.
-    fn achieved(&self, hold_bytes: u64) -> Option<u64> {
+    fn achieved(&self, hold_bytes: u64) -> Option<BitRate> {
         spread::rate(hold_bytes, self.spec.windows.hold())
     }
 
     /// The same beside an ask: none either where others are asked for a rate, and this one is not.
-    fn achieved_of(&self, asked: Option<u64>, hold_bytes: u64) -> Option<u64> {
+    fn achieved_of(&self, asked: Option<BitRate>, hold_bytes: u64) -> Option<BitRate> {
         let elsewhere = asked.is_none() && self.spec.links.iter().any(|link| link.asked.is_some());
         self.achieved(hold_bytes).filter(|_| !elsewhere)
     }
@@ -421,7 +423,7 @@ impl Accounting {
             asked_bps: asked,
             achieved_bps: self.achieved(counts.hold_rated),
             ratio: share(self.achieved(counts.hold_rated), asked),
-            asked_bytes: bytes_in(asked.unwrap_or(0), windows.hold()) + planned,
+            asked_bytes: asked.unwrap_or_default().bytes_in(windows.hold()).0 + planned,
             injected_bytes: counts.injected,
             verified_bytes: counts.verified,
             hold_verified_bytes: counts.hold,
@@ -550,18 +552,11 @@ impl Accounting {
 }
 
 /// Achieved ÷ asked, where both are known.
-fn share(achieved: Option<u64>, asked: Option<u64>) -> Option<f64> {
-    ratio(achieved?, asked?)
+fn share(achieved: Option<BitRate>, asked: Option<BitRate>) -> Option<f64> {
+    ratio(achieved?.0, asked?.0)
 }
 
 /// Sum of the values that exist; `None` if there is none.
-fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    values
-        .flatten()
-        .fold(None, |total, value| Some(total.unwrap_or(0) + value))
-}
-
-/// Returns the whole bytes that a rate in bit/s brings in a time.
-fn bytes_in(rate: u64, time: Duration) -> u64 {
-    u64::try_from(u128::from(rate) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
+fn sum(values: impl Iterator<Item = Option<BitRate>>) -> Option<BitRate> {
+    values.flatten().reduce(|total, value| total + value)
 }

@@ -1,6 +1,7 @@
 //! Advice for the owner of a machine that is too weak for a run.
 
 use crate::report::Host;
+use weir_units::BitRate;
 
 /// Ratio below which a run fell short.
 const SHORT: f64 = 0.95;
@@ -16,14 +17,14 @@ const STRAINED: [f64; 3] = [0.85, 0.2, 0.1];
 ///
 /// `None` when the run did not fall short, when failures explain it, or when no figure shows the machine at its limits:
 /// then the bottleneck is elsewhere.
-pub fn weak_machine(scale: f64, asked: u64, achieved: u64, failed_ratio: f64, host: &Host) -> Option<String> {
-    let ratio = crate::report::ratio(achieved, asked)?;
-    if ratio >= SHORT || failed_ratio > FAILED_MAX || achieved == 0 {
+pub fn weak_machine(scale: f64, asked: BitRate, achieved: BitRate, failed_ratio: f64, host: &Host) -> Option<String> {
+    let ratio = crate::report::ratio(achieved.0, asked.0)?;
+    if ratio >= SHORT || failed_ratio > FAILED_MAX || achieved == BitRate::ZERO {
         return None;
     }
     Some(format!(
         "carries {} of {} with {}; try --scale {}",
-        number(achieved, asked),
+        number(achieved.0, asked.0),
         rate(asked),
         strain(host)?,
         round_down(scale * ratio)
@@ -50,8 +51,8 @@ fn strain(host: &Host) -> Option<String> {
 }
 
 /// Writes a rate with two digits in the largest unit that fits: `1.3 Gb/s`, `850 Mb/s`.
-pub fn rate(bps: u64) -> String {
-    format!("{} {}", number(bps, bps), unit(bps).1)
+pub fn rate(rate: BitRate) -> String {
+    format!("{} {}", number(rate.0, rate.0), unit(rate.0).1)
 }
 
 fn unit(bps: u64) -> (u64, &'static str) {
@@ -103,13 +104,13 @@ mod tests {
     fn names_the_scale_that_fits() {
         // Wrong: the owner of a weak machine is advised a scale that cannot work.
         let busy = host(Some(0.97), None, None);
-        let advice = weak_machine(0.01, 1_310_000_000, 806_000_000, 0.0, &busy);
+        let advice = weak_machine(0.01, BitRate(1_310_000_000), BitRate(806_000_000), 0.0, &busy);
         assert_eq!(
             advice.as_deref(),
             Some("carries 0.8 of 1.3 Gb/s with its processors busy 97 % of the time; try --scale 0.006")
         );
         let slow = host(Some(0.9), Some(0.4), Some(0.01));
-        let advice = weak_machine(1.0, 131_000_000_000, 2_000_000_000, 0.0, &slow);
+        let advice = weak_machine(1.0, BitRate(131_000_000_000), BitRate(2_000_000_000), 0.0, &slow);
         assert_eq!(
             advice.as_deref(),
             Some(
@@ -117,16 +118,25 @@ mod tests {
                  try --scale 0.01"
             )
         );
-        assert_eq!(weak_machine(0.01, 1_310_000_000, 1_300_000_000, 0.0, &busy), None);
-        assert_eq!(weak_machine(0.01, 1_310_000_000, 300_000_000, 0.5, &busy), None);
-        assert_eq!(weak_machine(0.01, 0, 0, 0.0, &busy), None);
+        assert_eq!(
+            weak_machine(0.01, BitRate(1_310_000_000), BitRate(1_300_000_000), 0.0, &busy),
+            None
+        );
+        assert_eq!(
+            weak_machine(0.01, BitRate(1_310_000_000), BitRate(300_000_000), 0.5, &busy),
+            None
+        );
+        assert_eq!(weak_machine(0.01, BitRate(0), BitRate(0), 0.0, &busy), None);
     }
 
     #[test]
     fn a_machine_with_time_to_spare_is_not_called_weak() {
         // Wrong: a throttled remote storage is laid to the machine that asked it.
         for idle in [host(Some(0.5), Some(0.01), Some(0.0)), host(None, None, None)] {
-            assert_eq!(weak_machine(1.0, 1_000_000_000, 300_000_000, 0.0, &idle), None);
+            assert_eq!(
+                weak_machine(1.0, BitRate(1_000_000_000), BitRate(300_000_000), 0.0, &idle),
+                None
+            );
         }
     }
 
@@ -166,7 +176,7 @@ mod tests {
             (850_000_000, "850 Mb/s"),
             (1_500, "1.5 kb/s"),
         ] {
-            assert_eq!(rate(bps), text);
+            assert_eq!(rate(BitRate(bps)), text);
         }
     }
 }

@@ -65,9 +65,9 @@ pub struct SiteUse {
     /// Achieved ÷ estimated optimum.
     pub of_optimum: Option<f64>,
     /// Achieved rate into the site, in bit/s.
-    pub achieved_bps: Option<u64>,
+    pub achieved_bps: Option<BitRate>,
     /// Rate that its storage elements can receive together, in bit/s; `None` if unbounded.
-    pub storage_bps: Option<u64>,
+    pub storage_bps: Option<BitRate>,
     /// Its storage elements.
     pub storages: Vec<StorageUse>,
     /// The links into it.
@@ -91,9 +91,9 @@ pub struct StorageUse {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LinkUse {
     /// Asked, in bit/s.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Achieved, in bit/s.
-    pub achieved_bps: Option<u64>,
+    pub achieved_bps: Option<BitRate>,
     /// Share of its slots that were taken.
     pub slots: f64,
     /// Used share of the resource that leads out of its source.
@@ -145,26 +145,27 @@ pub fn held_back(site: &SiteUse) -> Option<(Cause, String)> {
 /// Describes the rate that a site's storage elements received, if that is close to their limit.
 fn at_the_storage(site: &SiteUse) -> Option<String> {
     let (achieved, most) = site.achieved_bps.zip(site.storage_bps)?;
-    let rate = |bps: u64| BitRate(bps).three_digits();
+    let rate = BitRate::three_digits;
     let text = format!("its storage took in {} of {}", rate(achieved), rate(most));
-    (BitRate(achieved).as_f64() > NEARLY * BitRate(most).as_f64()).then_some(text)
+    (achieved.as_f64() > NEARLY * most.as_f64()).then_some(text)
 }
 
 /// Counts the links into a site without a free slot, or with an exhausted source, if half of the shortfall is there.
 fn at_the_sources(site: &SiteUse) -> Option<String> {
-    let (mut missing, mut missing_there, mut n_links, mut n_there) = (0, 0, 0, 0);
+    let (mut missing, mut missing_there) = (BitRate::ZERO, BitRate::ZERO);
+    let (mut n_links, mut n_there) = (0, 0);
     for link in &site.links {
         let Some((asked, achieved)) = link.asked_bps.zip(link.achieved_bps) else {
             continue;
         };
-        let missed = asked.saturating_sub(achieved);
+        let missed = asked - achieved;
         (missing, n_links) = (missing + missed, n_links + 1);
         if link.slots > FULL || link.source > FULL {
             (missing_there, n_there) = (missing_there + missed, n_there + 1);
         }
     }
     let text = format!("{n_there} of {n_links} links into it, or their sources, had all slots taken or were full");
-    (missing_there * 2 > missing).then_some(text)
+    (missing_there + missing_there > missing).then_some(text)
 }
 
 #[cfg(test)]
@@ -176,8 +177,8 @@ mod tests {
         SiteUse {
             ratio: Some(0.5),
             of_optimum: Some(0.5),
-            achieved_bps: Some(5_000_000_000),
-            storage_bps: Some(20_000_000_000),
+            achieved_bps: Some(BitRate(5_000_000_000)),
+            storage_bps: Some(BitRate(20_000_000_000)),
             storages: vec![StorageUse {
                 wide: 0.6,
                 shared: 0.2,
@@ -185,8 +186,8 @@ mod tests {
                 slots_most: 40,
             }],
             links: vec![LinkUse {
-                asked_bps: Some(10_000_000_000),
-                achieved_bps: Some(5_000_000_000),
+                asked_bps: Some(BitRate(10_000_000_000)),
+                achieved_bps: Some(BitRate(5_000_000_000)),
                 slots: 0.4,
                 source: 0.5,
             }],
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(cause(|site| site.storages[0].wide = 0.97), Some(Cause::WideAreaLink));
         assert_eq!(cause(|site| site.storages[0].shared = 0.97), Some(Cause::Shared));
         assert_eq!(
-            cause(|site| site.storage_bps = Some(5_500_000_000)),
+            cause(|site| site.storage_bps = Some(BitRate(5_500_000_000))),
             Some(Cause::Storage)
         );
         assert_eq!(cause(|site| site.storages[0].slots = 0.97), Some(Cause::SlotsTaken));
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(words(|_| ()), "60 % of its wide-area link was used");
         assert_eq!(words(|site| site.storages[0].slots = 0.97), "its 40 slots were taken");
         assert_eq!(
-            words(|site| site.storage_bps = Some(5_500_000_000)),
+            words(|site| site.storage_bps = Some(BitRate(5_500_000_000))),
             "its storage took in 5.00 Gb/s of 5.50 Gb/s"
         );
         assert!(words(|site| site.links[0].slots = 1.0).starts_with("1 of 1 links into it"));

@@ -50,6 +50,7 @@ pub mod steps;
 pub mod threshold;
 pub mod transfer;
 pub mod verdict;
+mod workload_report;
 
 pub use accounting::Accounting;
 pub use measurement::{Ending, Measured, Measurement};

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_units::BitRate;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,7 @@ pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
 pub use crate::evenness::{Cv, Evenness};
 pub use crate::quantiles::{Percentiles, Times};
+pub use crate::workload_report::{Cell, Step, WorkloadKind, WorkloadReport};
 
 /// Name and version of the contract, the value of [`Report::schema`].
 pub const SCHEMA: &str = "weir-report/1";
@@ -178,9 +181,11 @@ pub struct Window {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Sum of the asked rates; `null` when no workload asks for a rate.
-    pub asked_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub asked_bps: Option<BitRate>,
     /// Verified bytes within the hold window ÷ its length.
-    pub achieved_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub achieved_bps: Option<BitRate>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
     /// `asked_bps` × hold, plus the bytes that workloads without a rate plan to move.
@@ -236,9 +241,11 @@ pub struct LinkReport {
     /// Site of the destination.
     pub destination_site: String,
     /// Asked rate; `null` when no workload asks for a rate here.
-    pub asked_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub asked_bps: Option<BitRate>,
     /// Verified bytes within the hold window ÷ its length.
-    pub achieved_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub achieved_bps: Option<BitRate>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
     /// Size of the files on this link; `null` when it varies.
@@ -274,9 +281,11 @@ pub struct SiteReport {
     /// Its name.
     pub site: String,
     /// Sum of the asked rates of the links into it; `null` when none is asked for.
-    pub asked_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub asked_bps: Option<BitRate>,
     /// Verified bytes that came in within the hold window ÷ its length.
-    pub achieved_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub achieved_bps: Option<BitRate>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
     /// Transfers into it.
@@ -305,9 +314,11 @@ pub struct SiteReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Egress {
     /// Sum of the asked rates of the links out of it.
-    pub asked_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub asked_bps: Option<BitRate>,
     /// Verified bytes that left within the hold window ÷ its length.
-    pub achieved_bps: Option<u64>,
+    #[serde(with = "weir_units::bps::option", default)]
+    pub achieved_bps: Option<BitRate>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
 }
@@ -338,102 +349,6 @@ pub struct ErrorReport {
     pub party: Option<String>,
     /// The remedy, where known.
     pub remedy: Option<String>,
-}
-
-/// Figures of one workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WorkloadReport {
-    /// Its name.
-    pub name: String,
-    /// Transfers submitted.
-    pub transfers: u64,
-    /// Finished transfers.
-    pub finished: u64,
-    /// Failed transfers.
-    pub failed: u64,
-    /// Cancelled transfers.
-    #[serde(default)]
-    pub cancelled: u64,
-    /// Sizes of all transfers submitted.
-    pub injected_bytes: u64,
-    /// Sizes of the finished transfers.
-    pub verified_bytes: u64,
-    /// The figures of its kind.
-    #[serde(flatten)]
-    pub kind: WorkloadKind,
-}
-
-/// The figures of a kind of workload; `kind` in the JSON names it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum WorkloadKind {
-    /// Holds a rate on every link.
-    Rates {
-        /// Sum of the asked rates.
-        asked_bps: u64,
-        /// Verified bytes within the hold window ÷ its length.
-        achieved_bps: Option<u64>,
-        /// `achieved_bps ÷ asked_bps`.
-        ratio: Option<f64>,
-        /// 95th percentile of injected minus wanted time.
-        lateness_p95_s: Option<f64>,
-        /// The largest of them.
-        lateness_max_s: Option<f64>,
-    },
-    /// Tries every pair × mode × size.
-    Matrix {
-        /// One cell per pair × mode × size.
-        cells: Vec<Cell>,
-    },
-    /// Raises the number of parallel transfers.
-    Ramp {
-        /// One step per link × number of parallel transfers.
-        steps: Vec<Step>,
-    },
-}
-
-/// One cell of a matrix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    /// Source RSE.
-    pub source: String,
-    /// Destination RSE.
-    pub destination: String,
-    /// Copy mode that was forced: `pull`, `push` or `streamed`.
-    pub mode: String,
-    /// File size.
-    pub size_bytes: u64,
-    /// Whether every transfer of the cell finished.
-    pub ok: bool,
-    /// Transfers of the cell.
-    pub transfers: u64,
-    /// Mean over the finished transfers of size ÷ own duration; `null` when none finished.
-    pub rate_bps: Option<u64>,
-    /// Text of the first failure; secrets removed.
-    pub error: Option<String>,
-    /// Its class.
-    pub error_class: Option<String>,
-}
-
-/// One step of a ramp.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Source RSE.
-    pub source: String,
-    /// Destination RSE.
-    pub destination: String,
-    /// Transfers submitted at once.
-    pub parallel: u64,
-    /// File size.
-    pub file_bytes: u64,
-    /// Transfers submitted.
-    pub transfers: u64,
-    /// Transfers that did not finish.
-    pub failed: u64,
-    /// Verified bytes ÷ `duration_s`.
-    pub achieved_bps: Option<u64>,
-    /// From the first start to the last end.
-    pub duration_s: f64,
 }
 
 /// One threshold, asked and measured.
@@ -521,9 +436,11 @@ pub struct Series {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TotalSeries {
     /// Asked rate.
-    pub asked_bps: Vec<Option<u64>>,
+    #[serde(with = "weir_units::bps::series", default)]
+    pub asked_bps: Vec<Option<BitRate>>,
     /// Achieved rate: verified bytes spread over each transfer's duration ÷ bin.
-    pub achieved_bps: Vec<Option<u64>>,
+    #[serde(with = "weir_units::bps::series", default)]
+    pub achieved_bps: Vec<Option<BitRate>>,
     /// Transfers active at the last sample in the bin.
     pub active: Vec<Option<u64>>,
     /// Transfers under way, as the mean over the bin: the time of the ended transfers in it, ÷ bin; the last sample if
@@ -540,9 +457,11 @@ pub struct TotalSeries {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSeries {
     /// Asked rate.
-    pub asked_bps: Vec<Option<u64>>,
+    #[serde(with = "weir_units::bps::series", default)]
+    pub asked_bps: Vec<Option<BitRate>>,
     /// Achieved rate.
-    pub achieved_bps: Vec<Option<u64>>,
+    #[serde(with = "weir_units::bps::series", default)]
+    pub achieved_bps: Vec<Option<BitRate>>,
 }
 
 /// Something that happened.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use weir_units::BitRate;
+
 use crate::report::{ErrorReport, Totals};
 use crate::spec::{LinkSpec, Spec};
 use crate::spread;
@@ -61,9 +63,9 @@ pub struct Snapshot {
     /// Time until the drain ends at the latest, where known.
     pub left: Option<Duration>,
     /// Mean asked rate over the last [`RATE_WINDOW`], in bit/s: the achieved rate is compared with it.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Bytes delivered in the last [`RATE_WINDOW`], as a rate in bit/s.
-    pub achieved_bps: u64,
+    pub achieved_bps: BitRate,
     /// Traffic into each site, in the order of [`Spec::sites`].
     pub sites: Vec<RateNow>,
     /// The same of each link, in the order of [`Spec::links`].
@@ -83,9 +85,9 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateNow {
     /// Rate in bit/s that was asked for in the last [`RATE_WINDOW`], the mean.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Bytes delivered in the last [`RATE_WINDOW`], as a rate in bit/s.
-    pub achieved_bps: u64,
+    pub achieved_bps: BitRate,
 }
 
 /// A transfer that has ended.
@@ -121,9 +123,9 @@ pub(crate) fn of(moment: &Moment<'_>, totals: Totals, errors: Vec<ErrorReport>) 
         bytes[ended.link] += ended.bytes;
         under_way += ended.at.saturating_sub(ended.started.max(from));
     }
-    let rate = |bytes: u64| spread::rate(bytes, window).unwrap_or(0);
-    let asked: Vec<Option<u64>> = spec.links.iter().map(|link| moment.asked(link, (from, now))).collect();
-    let link = |(asked, bytes): (&Option<u64>, &u64)| RateNow {
+    let rate = |bytes: u64| spread::rate(bytes, window).unwrap_or_default();
+    let asked: Vec<Option<BitRate>> = spec.links.iter().map(|link| moment.asked(link, (from, now))).collect();
+    let link = |(asked, bytes): (&Option<BitRate>, &u64)| RateNow {
         asked_bps: *asked,
         achieved_bps: rate(*bytes),
     };
@@ -162,19 +164,20 @@ impl Moment<'_> {
     }
 
     /// The mean rate asked of a link between two moments, if a rate is ever asked of it.
-    fn asked(&self, link: &LinkSpec, (from, to): (Duration, Duration)) -> Option<u64> {
+    fn asked(&self, link: &LinkSpec, (from, to): (Duration, Duration)) -> Option<BitRate> {
         if link.curves.is_empty() {
             return None;
         }
         if self.over().is_some() {
-            return Some(0);
+            return Some(BitRate::ZERO);
         }
         let step = to.saturating_sub(from) / SAMPLES;
         let at = |sample: u32| from + step * sample + step / 2;
         let sum: u128 = (0..SAMPLES)
-            .flat_map(|sample| link.curves.iter().map(move |curve| u128::from(curve.at(at(sample)))))
+            .flat_map(|sample| link.curves.iter().map(move |curve| u128::from(curve.at(at(sample)).0)))
             .sum();
-        Some(u64::try_from(sum / u128::from(SAMPLES)).unwrap_or(u64::MAX))
+        let mean = u64::try_from(sum / u128::from(SAMPLES)).unwrap_or(u64::MAX);
+        Some(BitRate(mean))
     }
 
     /// The phase, the time left of it, and the longest time left in all.

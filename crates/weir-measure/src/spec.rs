@@ -38,8 +38,8 @@ pub struct LinkSpec {
     pub source_site: usize,
     /// Index of the destination's site in [`Spec::sites`].
     pub destination_site: usize,
-    /// Asked rate in bit/s, where one is asked: the mean over the hold.
-    pub asked: Option<u64>,
+    /// Asked rate, where one is asked: the mean over the hold.
+    pub asked: Option<BitRate>,
     /// When which rate is asked of it: one curve per workload that asks. Empty where none does.
     pub curves: Vec<AskedCurve>,
     /// Size of its files, where it is one.
@@ -49,8 +49,8 @@ pub struct LinkSpec {
 /// A rate that is asked for from one moment to another: it rises in a line from zero, then stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskedCurve {
-    /// The rate in bit/s once it is full.
-    pub rate: u64,
+    /// The rate once it is full.
+    pub rate: BitRate,
     /// When it begins to rise.
     pub from: Duration,
     /// When it is full; not before `from`.
@@ -61,15 +61,16 @@ pub struct AskedCurve {
 
 impl AskedCurve {
     /// Returns the rate asked for at a moment.
-    pub fn at(&self, moment: Duration) -> u64 {
+    pub fn at(&self, moment: Duration) -> BitRate {
         if moment < self.from || moment >= self.until {
-            return 0;
+            return BitRate::ZERO;
         }
         let (passed, rise) = (moment.saturating_sub(self.from), self.full.saturating_sub(self.from));
         if passed >= rise {
             return self.rate;
         }
-        u64::try_from(u128::from(self.rate) * passed.as_nanos() / rise.as_nanos()).expect("a share of a u64")
+        let share = u128::from(self.rate.0) * passed.as_nanos() / rise.as_nanos();
+        BitRate(u64::try_from(share).expect("a share of a u64"))
     }
 }
 
@@ -223,8 +224,8 @@ fn links(plan: &Plan) -> Vec<LinkSpec> {
             Workload::Rates(rates) => {
                 for rated in &rates.links {
                     let link = known.link(&plan.grid, &rated.link, rated.file_size.0);
-                    let asked = rates.mean_rate(rated.rate, &plan.phases).0;
-                    link.asked = Some(link.asked.unwrap_or(0) + asked);
+                    let asked = rates.mean_rate(rated.rate, &plan.phases);
+                    link.asked = Some(link.asked.unwrap_or_default() + asked);
                     link.curves.push(AskedCurve::of(rates, rated.rate));
                 }
             }
@@ -312,7 +313,7 @@ fn workload_of(workload: &Workload, phases: &Phases) -> WorkloadSpec {
     let (kind, cells, hold) = match workload {
         Workload::Rates(rates) => {
             let empty = WorkloadKind::Rates {
-                asked_bps: rates.links.iter().map(|rated| rated.rate).sum::<BitRate>().0,
+                asked_bps: rates.links.iter().map(|rated| rated.rate).sum(),
                 achieved_bps: None,
                 ratio: None,
                 lateness_p95_s: None,
@@ -349,7 +350,7 @@ impl AskedCurve {
     /// When which rate a workload asks of a link.
     fn of(rates: &RatesPlan, rate: BitRate) -> Self {
         Self {
-            rate: rate.0,
+            rate,
             from: rates.start,
             full: rates.start + rates.phases.full(),
             until: rates.start + rates.phases.end(),

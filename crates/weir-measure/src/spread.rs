@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use weir_units::BitRate;
+
 /// Returns how many of the bytes of a transfer from `start` to `end` had arrived at `at`.
 ///
 /// A transfer without duration (or one whose end lies before its start) arrives as a whole at its end, and counts as
@@ -32,14 +34,15 @@ pub fn between(bytes: u64, start: Duration, end: Duration, from: Duration, to: D
     until(bytes, start, end, to).saturating_sub(until(bytes, start, end, from))
 }
 
-/// Returns the mean rate in bit/s, rounded to the nearest; `None` for an empty window.
-pub fn rate(bytes: u64, window: Duration) -> Option<u64> {
+/// Returns the mean rate, rounded to the nearest; `None` for an empty window.
+pub fn rate(bytes: u64, window: Duration) -> Option<BitRate> {
     let nanos = window.as_nanos();
     if nanos == 0 {
         return None;
     }
     let bits = u128::from(bytes) * 8 * 1_000_000_000;
-    Some(u64::try_from((bits + nanos / 2) / nanos).unwrap_or(u64::MAX))
+    let rate = u64::try_from((bits + nanos / 2) / nanos).unwrap_or(u64::MAX);
+    Some(BitRate(rate))
 }
 
 /// Spreads the bytes of one transfer over bins of a width, the last of which is the one in which it ends. Bytes before
@@ -135,8 +138,8 @@ impl Bins {
         self.bytes.iter().sum()
     }
 
-    /// Returns the mean rate in bit/s of a bin.
-    pub fn rate(&self, bin: usize) -> u64 {
+    /// Returns the mean rate of a bin.
+    pub fn rate(&self, bin: usize) -> BitRate {
         rate(self.get(bin), self.width).expect("bins have a width")
     }
 

@@ -12,6 +12,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_units::BitRate;
+
 use crate::report::Stability;
 use crate::spec::WindowSpec;
 use crate::spread;
@@ -196,14 +198,14 @@ fn variation_squared(values: &[u64]) -> Option<(u128, u128)> {
     Some(((count * squares).saturating_sub(sum * sum), sum * sum))
 }
 
-/// Returns whether a lower limit on a rate (bit/s) cannot be believed: see the module.
-pub fn contradicts(parts: &[u64], length: Duration, limit_bps: u64) -> bool {
+/// Returns whether a lower limit on a rate cannot be believed: see the module.
+pub fn contradicts(parts: &[u64], length: Duration, limit: BitRate) -> bool {
     if !varies(parts, CV_LIMIT_PERCENT) {
         return false;
     }
     let passing = parts
         .iter()
-        .filter(|bytes| spread::rate(**bytes, length).is_some_and(|rate| rate >= limit_bps))
+        .filter(|bytes| spread::rate(**bytes, length).is_some_and(|rate| rate >= limit))
         .count();
     let failing = parts.len() - passing;
     passing * 3 >= parts.len() && failing * 3 >= parts.len()

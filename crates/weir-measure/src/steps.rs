@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_units::BitRate;
+
 use weir_world::ErrorClass;
 
 use crate::report::{Cell, Step, WorkloadKind};
@@ -56,7 +58,7 @@ impl StepsAccounting {
         // millisecond.
         let length = row.started.map(|start| row.ended.saturating_sub(start));
         if let Some(rate) = length.and_then(|length| spread::rate(row.size, length.max(Duration::from_millis(1)))) {
-            counts.rates += u128::from(rate);
+            counts.rates += u128::from(rate.0);
             counts.n_rates += 1;
         }
     }
@@ -111,9 +113,9 @@ impl StepsAccounting {
 
 impl CellCounts {
     /// The mean of size ÷ own duration.
-    fn mean_rate(&self) -> Option<u64> {
+    fn mean_rate(&self) -> Option<BitRate> {
         let mean = self.rates.checked_div(self.n_rates.into())?;
-        Some(u64::try_from(mean).unwrap_or(u64::MAX))
+        Some(BitRate(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 }
 
@@ -169,7 +171,7 @@ mod tests {
         counts.add(1, &row(State::Failed, 2, 3, Some("first")));
         counts.add(1, &row(State::Cancelled, 2, 3, Some("second")));
         let cells = counts.cells();
-        assert_eq!((cells[0].ok, cells[0].rate_bps), (true, Some(5_000)));
+        assert_eq!((cells[0].ok, cells[0].rate_bps), (true, Some(BitRate(5_000))));
         assert_eq!((cells[1].ok, cells[1].error.as_deref()), (false, Some("first")));
         assert_eq!(accounting().cells()[0].error.as_deref(), Some("not run"));
     }
@@ -181,7 +183,7 @@ mod tests {
         counts.add(1, &row(State::Finished, 4, 8, None));
         counts.add(1, &row(State::Failed, 2, 10, Some("broken")));
         let steps = counts.steps();
-        assert_eq!((steps[1].failed, steps[1].achieved_bps), (1, Some(1_000)));
+        assert_eq!((steps[1].failed, steps[1].achieved_bps), (1, Some(BitRate(1_000))));
         assert!((steps[1].duration_s - 8.0).abs() < 1e-9);
         assert_eq!((steps[0].transfers, steps[0].achieved_bps), (0, None));
     }

@@ -1,6 +1,7 @@
 //! Evaluates thresholds against the figures of a run.
 
 use weir_plan::{Comparison, Metric, Subject, Threshold};
+use weir_units::BitRate;
 
 use crate::accounting::Figures;
 use crate::chain::Chain;
@@ -87,7 +88,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
             match metric {
                 Metric::Ratio => site.ratio,
                 Metric::EgressRatio => site.egress.ratio,
-                Metric::Achieved => site.achieved_bps.map(|bps| bps as f64),
+                Metric::Achieved => site.achieved_bps.map(BitRate::as_f64),
                 _ => counts(site.finished, site.failed),
             }
         }
@@ -99,7 +100,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
             let link = links.find(|link| is_it(&link.source, &link.destination))?;
             match metric {
                 Metric::Ratio => link.ratio,
-                Metric::Achieved => link.achieved_bps.map(|bps| bps as f64),
+                Metric::Achieved => link.achieved_bps.map(BitRate::as_f64),
                 _ => counts(link.finished, link.failed),
             }
         }
@@ -107,7 +108,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
             let workload = figures.workloads.iter().find(|workload| &workload.name == name)?;
             match (metric, &workload.kind) {
                 (Metric::Ratio, WorkloadKind::Rates { ratio, .. }) => *ratio,
-                (Metric::Achieved, WorkloadKind::Rates { achieved_bps, .. }) => achieved_bps.map(|bps| bps as f64),
+                (Metric::Achieved, WorkloadKind::Rates { achieved_bps, .. }) => achieved_bps.map(BitRate::as_f64),
                 (Metric::LatenessP95, WorkloadKind::Rates { lateness_p95_s, .. }) => *lateness_p95_s,
                 (Metric::LatenessMax, WorkloadKind::Rates { lateness_max_s, .. }) => *lateness_max_s,
                 _ => counts(workload.finished, workload.failed),
@@ -117,7 +118,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
             let totals = &figures.totals;
             match metric {
                 Metric::Ratio => totals.ratio,
-                Metric::Achieved => totals.achieved_bps.map(|bps| bps as f64),
+                Metric::Achieved => totals.achieved_bps.map(BitRate::as_f64),
                 Metric::LatenessP95 => totals.lateness_p95_s,
                 Metric::LatenessMax => totals.lateness_max_s,
                 _ => counts(totals.finished, totals.failed),
@@ -161,22 +162,18 @@ fn unstable(threshold: &Threshold, figures: &Figures, spec: &Spec) -> bool {
         Subject::Workload(_) => return false,
         Subject::Total => (figures.parts.total(), figures.totals.asked_bps),
     };
-    let limit_bps = match (threshold.metric, asked) {
+    let limit = match (threshold.metric, asked) {
         (Metric::Ratio, Some(asked)) => limit_rate(asked, limit),
-        (Metric::Achieved, _) => limit_rate(1, limit),
+        (Metric::Achieved, _) => limit_rate(BitRate(1), limit),
         _ => return false,
     };
-    stability::contradicts(parts, length, limit_bps)
+    stability::contradicts(parts, length, limit)
 }
 
 /// Fewest finished files of a link per part for its parts to be judged.
 const MIN_FILES_PER_PART: u64 = 5;
 
-/// Returns `asked × limit` in whole bit/s.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "one multiplication, the same on every machine"
-)]
-fn limit_rate(asked: u64, limit: f64) -> u64 {
-    (asked as f64 * limit).max(0.0) as u64
+/// Returns `asked × limit`.
+fn limit_rate(asked: BitRate, limit: f64) -> BitRate {
+    BitRate((asked.as_f64() * limit).max(0.0) as u64)
 }

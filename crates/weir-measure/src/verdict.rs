@@ -8,6 +8,7 @@
 //! - `pass`: every other run.
 
 use weir_plan::Metric;
+use weir_units::BitRate;
 
 use crate::crosscheck::TOLERANCE;
 use crate::report::{Audit, CrossCheck, ThresholdReport, Verdict};
@@ -178,7 +179,7 @@ fn shortfall(threshold: &ThresholdReport, crosschecks: &[CrossCheck]) -> String 
 fn value(value: Option<f64>, unit: &str) -> String {
     match (value, unit) {
         (None, _) => "no data".to_owned(),
-        (Some(value), "bit/s") => crate::advice::rate(value.max(0.0) as u64),
+        (Some(value), "bit/s") => crate::advice::rate(BitRate(value.max(0.0) as u64)),
         (Some(value), "") => digits(value),
         (Some(value), unit) => format!("{} {unit}", digits(value)),
     }

@@ -14,6 +14,7 @@ use weir_measure::threshold::{Beside, evaluate};
 use weir_measure::verdict::{Evidence, decide};
 use weir_measure::{Accounting, LinkSpec, Spec, State, Transfer, WindowSpec, WorkloadSpec};
 use weir_plan::{Comparison, Metric, Subject, Threshold};
+use weir_units::BitRate;
 use weir_world::ErrorClass;
 
 const SITES: usize = 3;
@@ -31,7 +32,7 @@ fn no_more() -> Beside<'static> {
 
 fn rates(asked_bps: u64) -> WorkloadKind {
     WorkloadKind::Rates {
-        asked_bps,
+        asked_bps: BitRate(asked_bps),
         achieved_bps: None,
         ratio: None,
         lateness_p95_s: None,
@@ -50,9 +51,9 @@ fn spec(windows: WindowSpec) -> Spec {
                 destination: format!("R{destination}"),
                 source_site: source,
                 destination_site: destination,
-                asked: Some(800),
+                asked: Some(BitRate(800)),
                 curves: vec![AskedCurve {
-                    rate: 800,
+                    rate: BitRate(800),
                     from: Duration::ZERO,
                     full: windows.ramp_end,
                     until: windows.hold_end,
@@ -223,10 +224,10 @@ fn only_the_hold_window_counts_as_achieved() {
     // Wrong: ramp or drain bytes flatter the achieved rate. 1000 bytes over 10 s, half of them before the hold.
     let (_, figures) = account(windows(5, 20, 10), &[finished(0, 1000, 0, 10_000)]);
     assert_eq!(figures.totals.ramp_verified_bytes, 500);
-    assert_eq!(figures.totals.achieved_bps, Some(500 * 8 / 20));
+    assert_eq!(figures.totals.achieved_bps, Some(BitRate(500 * 8 / 20)));
     assert_eq!(figures.links[0].ratio, Some(0.25));
     assert_eq!(figures.sites[1].ratio, Some(0.125));
-    assert_eq!(figures.sites[0].egress.achieved_bps, Some(200));
+    assert_eq!(figures.sites[0].egress.achieved_bps, Some(BitRate(200)));
 }
 
 #[test]
@@ -246,12 +247,12 @@ fn a_burst_beside_a_rate_does_not_make_up_for_it() {
     burst.workload = 1;
     accounting.add(&burst);
     let figures = accounting.finish().0;
-    assert_eq!(figures.links[0].achieved_bps, Some(400));
+    assert_eq!(figures.links[0].achieved_bps, Some(BitRate(400)));
     assert_eq!(figures.links[0].ratio, Some(0.5));
-    assert_eq!(figures.sites[1].achieved_bps, Some(400));
-    assert_eq!(figures.totals.achieved_bps, Some(400));
+    assert_eq!(figures.sites[1].achieved_bps, Some(BitRate(400)));
+    assert_eq!(figures.totals.achieved_bps, Some(BitRate(400)));
     assert_eq!(figures.totals.verified_bytes, 1_000_500);
-    assert_eq!(figures.series.total.achieved_bps[0], Some(400));
+    assert_eq!(figures.series.total.achieved_bps[0], Some(BitRate(400)));
 }
 
 #[test]
@@ -292,11 +293,11 @@ fn series_tell_no_data_from_zero() {
     assert_eq!((mean[3], mean[4]), (Some(7.0), Some(0.0)));
     assert_eq!((mean[5], mean[6]), (Some(0.8), Some(0.1)));
     assert_eq!(series.total.queued[4], None);
-    assert_eq!(series.total.achieved_bps[4], Some(0));
+    assert_eq!(series.total.achieved_bps[4], Some(BitRate(0)));
     let asked: Vec<u64> = series.links["R0→R1"]
         .asked_bps
         .iter()
-        .map(|asked| asked.unwrap())
+        .map(|asked| asked.unwrap().0)
         .collect();
     assert_eq!(asked, [100, 300, 500, 700, 800, 800, 800, 800, 0, 0]);
 }
@@ -545,7 +546,7 @@ fn the_asked_curve_follows_the_workloads() {
     let mut spec = spec(windows(2, 8, 2));
     let seconds = Duration::from_secs;
     let curve = |rate, from, full, until| AskedCurve {
-        rate,
+        rate: BitRate(rate),
         from: seconds(from),
         full: seconds(full),
         until: seconds(until),
@@ -553,7 +554,11 @@ fn the_asked_curve_follows_the_workloads() {
     spec.links.iter_mut().for_each(|link| link.curves.clear());
     spec.links[0].curves = vec![curve(800, 0, 0, 4), curve(400, 3, 5, 8), curve(100, 9, 9, 99)];
     let series = Accounting::new(spec).finish().0.series;
-    let asked: Vec<u64> = series.links["R0→R1"].asked_bps.iter().map(|bin| bin.unwrap()).collect();
+    let asked: Vec<u64> = series.links["R0→R1"]
+        .asked_bps
+        .iter()
+        .map(|bin| bin.unwrap().0)
+        .collect();
     assert_eq!(asked, [800, 800, 800, 900, 300, 400, 400, 400, 0, 100, 0, 0]);
     assert_eq!(series.total.asked_bps, series.links["R0→R1"].asked_bps);
     assert_eq!(series.sites["S0"].asked_bps[0], None, "nobody asks anything into it");

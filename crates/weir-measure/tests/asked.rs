@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use weir_measure::Spec;
 use weir_plan::{Challenge, Overrides};
+use weir_units::BitRate;
 
 /// `weir challenge plan` and the terminal would ask for another rate than the report, where workloads have times of their own.
 #[test]
@@ -17,8 +18,8 @@ fn plan_and_report_ask_for_the_same() {
             continue;
         }
         let plan = Challenge::load(&path).unwrap().resolve(&Overrides::default()).unwrap();
-        let asked: u64 = Spec::of(&plan).links.iter().filter_map(|link| link.asked).sum();
-        assert_eq!(plan.summary().asked.0, asked, "{}", path.display());
+        let asked: BitRate = Spec::of(&plan).links.iter().filter_map(|link| link.asked).sum();
+        assert_eq!(plan.summary().asked, asked, "{}", path.display());
         compared += 1;
         let is_own = |(_, rates): (usize, &weir_plan::RatesPlan)| rates.own_hold(&plan.phases).is_some();
         own_times += usize::from(plan.rates().any(is_own));

@@ -55,8 +55,8 @@ fn main() {
         let totals = &outcome.measured.figures.totals;
         println!(
             "{policy}: asked {:.1} Gb/s, achieved {:.1} Gb/s, ratio {:.3}; {} transfers, {} failed, {} cancelled, {} retries, {} given up; {:.2} s, {:.2} us each; ended {:.0} s",
-            totals.asked_bps.unwrap_or(0) as f64 / 1e9,
-            totals.achieved_bps.unwrap_or(0) as f64 / 1e9,
+            totals.asked_bps.unwrap_or_default().as_f64() / 1e9,
+            totals.achieved_bps.unwrap_or_default().as_f64() / 1e9,
             totals.ratio.unwrap_or(0.0),
             totals.transfers,
             totals.failed,
@@ -78,8 +78,8 @@ fn main() {
                 println!(
                     "   {:24} {:8.1} {:8.1} {:.3}",
                     workload.name,
-                    *asked_bps as f64 / 1e9,
-                    achieved_bps.unwrap_or(0) as f64 / 1e9,
+                    asked_bps.as_f64() / 1e9,
+                    achieved_bps.unwrap_or_default().as_f64() / 1e9,
                     ratio.unwrap_or(0.0)
                 );
             }
@@ -90,8 +90,8 @@ fn main() {
                     "   {:20} {:20} {:8.2} {:8.2} {:.3}",
                     link.source,
                     link.destination,
-                    link.asked_bps.unwrap_or(0) as f64 / 1e9,
-                    link.achieved_bps.unwrap_or(0) as f64 / 1e9,
+                    link.asked_bps.unwrap_or_default().as_f64() / 1e9,
+                    link.achieved_bps.unwrap_or_default().as_f64() / 1e9,
                     link.ratio.unwrap_or(0.0)
                 );
             }
@@ -104,7 +104,7 @@ fn main() {
                     bin,
                     series.active[bin],
                     series.queued[bin],
-                    series.achieved_bps[bin].map(|rate| rate / 1_000_000_000)
+                    series.achieved_bps[bin].map(|rate| rate.0 / 1_000_000_000)
                 );
             }
         }

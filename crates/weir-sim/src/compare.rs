@@ -67,10 +67,10 @@ pub struct Comparison {
     /// Links that something is moved over.
     pub n_links: u64,
     /// Rate asked in the hold, of all links; zero for a plan of steps alone.
-    pub asked_bps: u64,
+    pub asked_bps: BitRate,
     /// Estimated optimum: the rate that a scheduler with full knowledge could have moved ([`crate::optimum`]); `null`
     /// if it could not be computed.
-    pub optimum_bps: Option<u64>,
+    pub optimum_bps: Option<BitRate>,
     /// The same in the course of time: it changes where asks or capacities do.
     pub optimum_spans: Vec<Span>,
     /// Resources that are full in the optimum for most of the hold, with the share of the hold.
@@ -116,9 +116,9 @@ pub struct RatesOverTime {
     /// Width of a bin.
     pub bin_s: f64,
     /// Asked rate in each bin; `null` where none is asked.
-    pub asked_bps: Vec<Option<u64>>,
+    pub asked_bps: Vec<Option<BitRate>>,
     /// Achieved rate in each bin.
-    pub achieved_bps: Vec<Option<u64>>,
+    pub achieved_bps: Vec<Option<BitRate>>,
 }
 
 /// The traffic into one site.
@@ -127,9 +127,9 @@ pub struct SiteResult {
     /// Its name.
     pub site: String,
     /// Rate asked into it in the hold.
-    pub asked_bps: u64,
+    pub asked_bps: BitRate,
     /// Rate into it in the estimated optimum.
-    pub optimum_bps: Option<u64>,
+    pub optimum_bps: Option<BitRate>,
     /// One per policy.
     pub policies: Vec<SitePolicy>,
 }
@@ -138,7 +138,7 @@ pub struct SiteResult {
 #[derive(Debug, Serialize)]
 pub struct SitePolicy {
     /// Verified bytes within the hold ÷ its length.
-    pub achieved_bps: u64,
+    pub achieved_bps: BitRate,
     /// Achieved ÷ asked.
     pub ratio: Option<f64>,
     /// Achieved ÷ optimum.
@@ -173,8 +173,8 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Contender) -> Probe) -> Com
         n_links: scene.links.len() as u64,
         seed: plan.seed,
         scale: plan.scale,
-        asked_bps: totals.asked_bps.unwrap_or(0),
-        optimum_bps: best.as_ref().map(|best| best.total.0),
+        asked_bps: totals.asked_bps.unwrap_or_default(),
+        optimum_bps: best.as_ref().map(|best| best.total),
         optimum_spans: best.iter().flat_map(|best| best.spans.clone()).collect(),
         full: best.iter().flat_map(|best| best.full.clone()).collect(),
         limits: limits(plan, &scene),
@@ -209,11 +209,11 @@ fn of_policy(plan: &SimPlan, contender: Contender, outcome: Outcome, best: Optio
     let judged = asked.map(|asked| outcome.measured.evaluate(asked, outcome.deletions.as_ref()));
     let thresholds = judged.map(|evaluated| evaluated.report).collect();
     let series = outcome.measured.figures.series.total.clone();
-    let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or(0);
+    let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or_default();
     PolicyResult {
         policy: contender.to_string(),
         chain: outcome.measured.chain(outcome.deletions.clone()),
-        of_optimum: best.and_then(|best| share(achieved, best.total.0)),
+        of_optimum: best.and_then(|best| share(achieved, best.total)),
         hold_s: outcome.measured.spec.windows.hold().as_secs_f64(),
         thresholds,
         violations: outcome.checks.violations().to_vec(),
@@ -228,8 +228,8 @@ fn of_policy(plan: &SimPlan, contender: Contender, outcome: Outcome, best: Optio
     }
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
+fn share(part: BitRate, whole: BitRate) -> Option<f64> {
+    (whole > BitRate::ZERO).then(|| part.as_f64() / whole.as_f64())
 }
 
 fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum>) -> Vec<SiteResult> {
@@ -246,8 +246,8 @@ fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum
         };
         let of_policy = |(_, outcome): &(Contender, Outcome)| {
             let site = figures(outcome);
-            let achieved = site.achieved_bps.unwrap_or(0);
-            let of_optimum = optimum.and_then(|optimum| share(achieved, optimum.0));
+            let achieved = site.achieved_bps.unwrap_or_default();
+            let of_optimum = optimum.and_then(|optimum| share(achieved, optimum));
             let held = held_back(&SiteUse {
                 of_optimum,
                 ..site_use(scene, outcome, at)
@@ -264,7 +264,7 @@ fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum
         results.push(SiteResult {
             site: site.name.clone(),
             asked_bps: asked,
-            optimum_bps: optimum.map(|optimum| optimum.0),
+            optimum_bps: optimum,
             policies: outcomes.iter().map(of_policy).collect(),
         });
     }
@@ -303,7 +303,7 @@ fn site_use(scene: &Scene, outcome: &Outcome, site: usize) -> SiteUse {
 }
 
 /// Rate that the storage elements of a site can receive together; `None` if one of them is unbounded.
-fn storage_most(scene: &Scene, site: usize) -> Option<u64> {
+fn storage_most(scene: &Scene, site: usize) -> Option<BitRate> {
     let of_site = scene.storages.iter().filter(|storage| storage.site == site);
     let most = |storage: &crate::scene::Storage| {
         let model = &storage.model;
@@ -313,5 +313,5 @@ fn storage_most(scene: &Scene, site: usize) -> Option<u64> {
         let bounds = [model.write, model.disk, plateau, servers];
         bounds.into_iter().flatten().min()
     };
-    of_site.map(most).sum::<Option<BitRate>>().map(|most| most.0)
+    of_site.map(most).sum()
 }

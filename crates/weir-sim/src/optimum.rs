@@ -66,7 +66,7 @@ pub fn optimum(plan: &SimPlan, scene: &Scene) -> Option<Optimum> {
         spans.push(Span {
             from_s: from.as_secs_f64(),
             until_s: until.as_secs_f64(),
-            rate_bps: (rates.iter().sum::<f64>() * GIGA) as u64,
+            rate_bps: BitRate((rates.iter().sum::<f64>() * GIGA) as u64),
         });
         if from < phases.ramp {
             continue;

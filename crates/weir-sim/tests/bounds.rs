@@ -156,7 +156,7 @@ fn no_policy_moves_much_more_than_the_estimate() {
                 "seed {seed} {policy}: {violations:?}\n{}",
                 file(seed)
             );
-            let achieved = outcome.measured.figures.totals.achieved_bps.unwrap() as f64;
+            let achieved = outcome.measured.figures.totals.achieved_bps.unwrap().as_f64();
             assert!(
                 achieved <= most,
                 "seed {seed} {policy}: {achieved} b/s of {most}\n{}",

@@ -77,7 +77,7 @@ impl Run {
     /// Gb/s into the group, and to U.
     fn gigabits(&self) -> [f64; 2] {
         let sites = &self.outcome.measured.figures.sites;
-        [1, 2].map(|site| sites[site].achieved_bps.unwrap() as f64 / 1e9)
+        [1, 2].map(|site| sites[site].achieved_bps.unwrap().as_f64() / 1e9)
     }
 }
 
@@ -193,6 +193,6 @@ capacity = "1 Gb/s"
     let [only] = &simulate(&plan, Policy::Weir).outcome.measured.figures.sites[..] else {
         panic!()
     };
-    let achieved = only.achieved_bps.unwrap() as f64 / 1e9;
+    let achieved = only.achieved_bps.unwrap().as_f64() / 1e9;
     assert!((0.9..=1.0001).contains(&achieved), "{achieved}");
 }

@@ -85,7 +85,7 @@ capacity = "10 Gb/s"
     let (outcome, _) = simulate(&plan(text, 1), Policy::Fixed);
     let totals = &outcome.measured.figures.totals;
     assert!(
-        (9.9e9..=10.001e9).contains(&(totals.achieved_bps.unwrap() as f64)),
+        (9.9e9..=10.001e9).contains(&(totals.achieved_bps.unwrap().as_f64())),
         "{totals:?}"
     );
     assert!(
@@ -114,7 +114,7 @@ fn the_asked_curve_follows_the_workloads() {
     let series = &outcome.measured.figures.series;
     let gigabits = |minute: f64| {
         let bin = (minute * 60.0 / series.bin_s) as usize;
-        let rates = [&series.total.asked_bps, &series.total.achieved_bps].map(|bins| bins[bin].unwrap() as f64 / 1e9);
+        let rates = [&series.total.asked_bps, &series.total.achieved_bps].map(|bins| bins[bin].unwrap().as_f64() / 1e9);
         assert_eq!(series.sites["B"].asked_bps[bin], series.total.asked_bps[bin]);
         rates
     };

@@ -11,6 +11,7 @@ use weir_sim::optimum::optimum;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
 use weir_sim::world::{Listeners, Outcome, Row, run};
+use weir_units::BitRate;
 
 /// Three storage elements and one workload.
 fn plan(workloads: &str) -> SimPlan {
@@ -82,7 +83,7 @@ fn streamed_copies_go_through_the_service() {
     };
     for cell in cells.iter().filter(|cell| cell.size_bytes == 100_000_000) {
         let rate = cell.rate_bps.unwrap();
-        assert_eq!(rate < 200_000_000, cell.mode == "streamed", "{cell:?}");
+        assert_eq!(rate < BitRate(200_000_000), cell.mode == "streamed", "{cell:?}");
     }
 }
 
@@ -125,7 +126,7 @@ fn a_ramp_shows_the_knee() {
     };
     let rates: Vec<f64> = steps
         .iter()
-        .map(|step| step.achieved_bps.unwrap() as f64 / 1e9)
+        .map(|step| step.achieved_bps.unwrap().as_f64() / 1e9)
         .collect();
     assert!(
         (0.48..=0.5).contains(&rates[0]) && (3.6..=4.0).contains(&rates[1]) && (1.8..=2.3).contains(&rates[2]),
@@ -155,7 +156,7 @@ fn the_optimum_of_steps_is_close_above() {
         ));
         let best = optimum(&plan, &Scene::new(&plan)).unwrap().total.as_f64();
         let (outcome, _) = simulate(&plan, Policy::Fixed);
-        let achieved = outcome.measured.figures.totals.achieved_bps.unwrap() as f64;
+        let achieved = outcome.measured.figures.totals.achieved_bps.unwrap().as_f64();
         assert!(
             (0.8..=1.0001).contains(&(achieved / best)),
             "{name}: {achieved} of {best}"

@@ -82,7 +82,7 @@ fn each_takes(world: &str, seconds: f64) {
 fn full(world: &str) -> Vec<f64> {
     let (outcome, _) = simulate(&plan(20.0, world));
     let links = outcome.measured.figures.links.iter();
-    links.map(|link| link.achieved_bps.unwrap() as f64 / 1e9).collect()
+    links.map(|link| link.achieved_bps.unwrap().as_f64() / 1e9).collect()
 }
 
 #[track_caller]

@@ -18,6 +18,7 @@
 //! # Ok::<(), weir_units::ParseError>(())
 //! ```
 
+pub mod bps;
 mod bytes;
 pub mod calendar;
 pub mod checksum;

@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use weir_challenge::sites::{Asking, Probed, probe};
 use weir_http::{Client, ClientConfig};
-use weir_units::{BitRate, Bytes};
+use weir_units::Bytes;
 
 use crate::challenge::finding;
 use crate::cli::ProbeArguments;
@@ -57,7 +57,7 @@ fn print(probed: &Probed, output: &Output) {
             speed.what,
             Bytes(speed.bytes),
             speed.took_s,
-            BitRate(speed.rate_bps)
+            speed.rate_bps
         ));
     }
 }

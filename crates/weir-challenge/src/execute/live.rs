@@ -41,7 +41,7 @@ const LINKS_SHOWN: usize = 12;
 fn links(snapshot: &Snapshot, spec: &Spec) -> Vec<LiveLink> {
     let mut links: Vec<(&LinkSpec, &RateNow)> = spec.links.iter().zip(&snapshot.links).collect();
     if links.len() > LINKS_SHOWN {
-        let behind = |now: &RateNow| now.asked_bps.unwrap_or(0).saturating_sub(now.achieved_bps);
+        let behind = |now: &RateNow| now.asked_bps.unwrap_or_default() - now.achieved_bps;
         links.sort_by_key(|(_, now)| std::cmp::Reverse(behind(now)));
         links.truncate(LINKS_SHOWN);
     }

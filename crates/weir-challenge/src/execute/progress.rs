@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use weir_units::BitRate;
+
 use serde::Serialize;
 
 use crate::sites::SitesReport;
@@ -74,7 +76,7 @@ pub struct Preflight {
     /// The parts to be started, in one sentence.
     pub starts: String,
     /// Asked rate, if one is asked.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Seconds of ramp and hold, if a rate is asked.
     pub planned_s: Option<f64>,
     /// Bytes that will pass through.
@@ -116,9 +118,9 @@ pub struct Live {
     /// Seconds until the drain at the latest ends, where known.
     pub left_s: Option<f64>,
     /// Rate asked for in the last ten seconds, the mean.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Bytes delivered in the last ten seconds, as a rate.
-    pub achieved_bps: u64,
+    pub achieved_bps: BitRate,
     /// The same for the traffic into each site, in the order of the grid.
     pub sites: Vec<LiveSite>,
     /// The same for the links that are furthest behind their asked rates; for all, in the order of the challenge, if
@@ -150,9 +152,9 @@ pub struct LiveLink {
     /// Destination RSE.
     pub destination: String,
     /// Rate asked for in the last ten seconds, the mean.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Bytes delivered in the last ten seconds, as a rate.
-    pub achieved_bps: u64,
+    pub achieved_bps: BitRate,
 }
 
 /// Figures of one site.
@@ -161,7 +163,7 @@ pub struct LiveSite {
     /// Its name.
     pub site: String,
     /// Rate asked for in the last ten seconds, the mean.
-    pub asked_bps: Option<u64>,
+    pub asked_bps: Option<BitRate>,
     /// Bytes delivered in the last ten seconds, as a rate.
-    pub achieved_bps: u64,
+    pub achieved_bps: BitRate,
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_model::{GridIssuer, RseKind};
 use weir_plan::{Plan, PlanSummary};
+use weir_units::BitRate;
 use weir_units::Bytes;
 
 use crate::execute::progress::{Preflight, Progress, Update};
@@ -31,7 +32,7 @@ pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> 
     let preflight = Preflight {
         challenge: plan.name.clone(),
         starts: starts(plan),
-        asked_bps: (summary.asked.0 > 0).then_some(summary.asked.0),
+        asked_bps: (summary.asked > BitRate::ZERO).then_some(summary.asked),
         planned_s: (summary.asked.0 > 0).then(|| (plan.phases.ramp + plan.phases.hold).as_secs_f64()),
         volume_bytes: summary.volume.0,
         cores: host::cores(),
@@ -119,7 +120,7 @@ fn warnings(preflight: &Preflight, summary: &PlanSummary) -> Vec<String> {
             "{limit} open files are allowed, {files} may be needed: raise the limit (ulimit -n)"
         ));
     }
-    let carries = u64::from(preflight.cores) * RATE_PER_CORE;
+    let carries = BitRate(u64::from(preflight.cores) * RATE_PER_CORE);
     if let Some(asked) = preflight.asked_bps.filter(|asked| *asked > carries) {
         let (asked, cores) = (weir_measure::advice::rate(asked), preflight.cores);
         warnings.push(format!(

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, body};
-use weir_units::Bytes;
+use weir_units::{BitRate, Bytes};
 
 use super::{Check, Outcome, TestFile, endpoint, in_time, timed};
 use crate::services::storage::{StorageDoor, StorageError};
@@ -45,7 +45,7 @@ pub struct Speed {
     /// To the first byte of the content, in seconds; of reads alone.
     pub first_byte_s: Option<f64>,
     /// Bytes ÷ that time, in bit/s.
-    pub rate_bps: u64,
+    pub rate_bps: BitRate,
 }
 
 /// The credentials and limits of a probe.
@@ -275,7 +275,7 @@ fn speed(what: &'static str, bytes: u64, took: Duration, first_byte: Option<Dura
         bytes,
         took_s,
         first_byte_s: first_byte.map(|time| time.as_secs_f64()),
-        rate_bps: (bytes as f64 * 8.0 / took_s.max(1e-9)) as u64,
+        rate_bps: BitRate((bytes as f64 * 8.0 / took_s.max(1e-9)) as u64),
     }
 }
 

@@ -140,7 +140,7 @@ fn link_shown(
         active: stats.counts.active,
         queued: stats.counts.queued,
         delayed: stats.counts.delayed,
-        each_bps: stats.each.map(|each| each.0),
+        each_bps: stats.each,
         failing: f64::from(stats.failing) / 1000.0,
         reasons: reasons(&visible.reasons(core, names, link), names),
         decisions: decisions.iter().map(|one| decision(one, names)).collect(),

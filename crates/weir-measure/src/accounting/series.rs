@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_units::BitRate;
+
 use indexmap::IndexMap;
 
 use super::Accounting;
@@ -19,7 +21,7 @@ impl Accounting {
         // How many of the bins that were kept make one of the series.
         let fine = usize::try_from(width.as_nanos() / self.width.as_nanos()).expect("fits a usize");
         let bytes_of = |bins: &Bins, bin: usize| bins.sum_between(bin * fine, (bin + 1) * fine);
-        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<u64>> {
+        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<BitRate>> {
             let chosen: Vec<&Bins> = self
                 .spec
                 .links
@@ -86,13 +88,13 @@ impl Accounting {
         }
     }
 
-    fn asked_series(&self, n_bins: usize, select: impl Fn(&LinkSpec) -> bool) -> Vec<Option<u64>> {
+    fn asked_series(&self, n_bins: usize, select: impl Fn(&LinkSpec) -> bool) -> Vec<Option<BitRate>> {
         self.asked_of(n_bins, self.spec.links.iter().filter(|link| select(link)))
     }
 
     /// The rate asked of some links, in the middle of each bin; nothing after the hold, which an interruption may end
     /// early. `None` throughout if no rate is asked of any of them.
-    fn asked_of<'l>(&self, n_bins: usize, links: impl Iterator<Item = &'l LinkSpec>) -> Vec<Option<u64>> {
+    fn asked_of<'l>(&self, n_bins: usize, links: impl Iterator<Item = &'l LinkSpec>) -> Vec<Option<BitRate>> {
         self.asked_in((0..n_bins, self.spec.bin), links)
     }
 
@@ -100,7 +102,7 @@ impl Accounting {
         &self,
         (bins, width): (std::ops::Range<usize>, Duration),
         links: impl Iterator<Item = &'l LinkSpec>,
-    ) -> Vec<Option<u64>> {
+    ) -> Vec<Option<BitRate>> {
         let windows = &self.spec.windows;
         let curves: Vec<AskedCurve> = links.flat_map(|link| link.curves.iter().copied()).collect();
         if curves.is_empty() {
@@ -109,7 +111,7 @@ impl Accounting {
         let asked = |bin: usize| {
             let middle = width * u32::try_from(bin).expect("fewer than four billion bins") + width / 2;
             let sum = curves.iter().map(|curve| curve.at(middle)).sum();
-            Some(if middle < windows.hold_end { sum } else { 0 })
+            Some(if middle < windows.hold_end { sum } else { BitRate::ZERO })
         };
         bins.map(asked).collect()
     }
@@ -120,7 +122,7 @@ impl Accounting {
         let first = end.saturating_sub(RecentBins::KEPT);
         let rate = |bytes: u64| spread::rate(bytes, RecentBins::WIDTH);
         let all = || self.spec.links.iter().zip(&self.recent);
-        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<u64>> {
+        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<BitRate>> {
             let chosen: Vec<&RecentBins> = all().filter(|(link, _)| select(link)).map(|(_, bins)| bins).collect();
             let sum = |bin| chosen.iter().map(|bins| bins.get(bin)).sum();
             (first..end).map(|bin| rate(sum(bin))).collect()

@@ -13,7 +13,7 @@ pub struct Span {
     /// Its end.
     pub until_s: f64,
     /// The rate of all links together.
-    pub rate_bps: u64,
+    pub rate_bps: BitRate,
 }
 
 /// The estimated optimum within the hold.

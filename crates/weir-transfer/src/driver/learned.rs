@@ -15,7 +15,8 @@ pub(super) const PREFIX: &str = "learned/";
 struct Row {
     resource: NamedLearned,
     slots: u32,
-    each_bps: u64,
+    #[serde(with = "weir_units::bps")]
+    each_bps: BitRate,
     at_ns: u64,
 }
 
@@ -70,7 +71,7 @@ pub(super) fn changes(learned: &[Learned], names: &Names) -> Vec<Change> {
         let row = Row {
             resource,
             slots: known.slots,
-            each_bps: known.each.0,
+            each_bps: known.each,
             at_ns: known.at.0,
         };
         let value = serde_json::to_string(&row).ok();
@@ -90,7 +91,7 @@ pub(super) fn restore(rows: &[(String, String)], names: &mut Names) -> Vec<Learn
     let learned = rows.map(|row| Learned {
         resource: row.resource.resolve(names),
         slots: row.slots,
-        each: BitRate(row.each_bps),
+        each: row.each_bps,
         at: Timestamp(row.at_ns),
     });
     learned.collect()

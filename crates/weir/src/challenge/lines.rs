@@ -1,7 +1,7 @@
 //! Shows a run line by line, where there is no terminal to draw on.
 
 use weir_challenge::{Live, Update};
-use weir_units::{BitRate, Bytes};
+use weir_units::Bytes;
 
 use super::preflight::preflight;
 use super::sites;
@@ -50,18 +50,12 @@ impl Lines {
 fn figures(live: &Live) -> String {
     let asked = live
         .asked_bps
-        .map_or_else(String::new, |asked| format!("asked {:.2}, ", BitRate(asked)));
+        .map_or_else(String::new, |asked| format!("asked {asked:.2}, "));
     let left = live
         .left_s
         .map_or_else(String::new, |left| format!(", {left:.0} s left at most"));
     format!(
         "{:>5.0} s {:<5} {asked}achieved {:.2}, active {:.1}, queued {}, finished {}, failed {}{left}",
-        live.elapsed_s,
-        live.phase,
-        BitRate(live.achieved_bps),
-        live.active_mean,
-        live.queued,
-        live.finished,
-        live.failed
+        live.elapsed_s, live.phase, live.achieved_bps, live.active_mean, live.queued, live.finished, live.failed
     )
 }

@@ -1,13 +1,13 @@
 //! The needs of a run and the resources of the machine, as lines.
 
 use weir_challenge::Preflight;
-use weir_units::{BitRate, Bytes};
+use weir_units::Bytes;
 
 /// Describes the needs of a run and the resources of the machine.
 pub(super) fn preflight(preflight: &Preflight) -> Vec<String> {
     let volume = Bytes(preflight.volume_bytes);
     let what = match (preflight.asked_bps, preflight.planned_s) {
-        (Some(asked), Some(seconds)) => format!("{:.2} for {seconds:.0} s, {volume:.1} in all", BitRate(asked)),
+        (Some(asked), Some(seconds)) => format!("{asked:.2} for {seconds:.0} s, {volume:.1} in all"),
         _ => format!("{volume:.1} in all"),
     };
     let free = preflight

@@ -182,16 +182,16 @@ fn heading(what: &str) -> Line {
     }
 }
 
-fn row(name: &str, asked: Option<u64>, achieved: u64) -> Line {
-    let Some(asked) = asked.filter(|asked| *asked > 0) else {
+fn row(name: &str, asked: Option<BitRate>, achieved: BitRate) -> Line {
+    let Some(asked) = asked.filter(|asked| *asked > BitRate::ZERO) else {
         return plain(format!(
             "{:<NAME$} {:>11} {:>11}",
             short(name, NAME),
             "–",
-            format!("{:.1}", BitRate(achieved))
+            format!("{achieved:.1}")
         ));
     };
-    let share = achieved as f64 / asked as f64;
+    let share = achieved.as_f64() / asked.as_f64();
     let color = match share {
         0.9.. => GREEN,
         0.5.. => YELLOW,
@@ -200,8 +200,8 @@ fn row(name: &str, asked: Option<u64>, achieved: u64) -> Line {
     let text = format!(
         "{:<NAME$} {:>11} {:>11} {:>5.0} % {}",
         short(name, NAME),
-        format!("{:.1}", BitRate(asked)),
-        format!("{:.1}", BitRate(achieved)),
+        format!("{asked:.1}"),
+        format!("{achieved:.1}"),
         share * 100.0,
         bar(share)
     );
@@ -253,8 +253,8 @@ mod tests {
         // Wrong: the drawing is higher than the terminal, so that drawing over it leaves copies behind.
         let site = |number: u64| weir_challenge::LiveSite {
             site: format!("S{number}"),
-            asked_bps: Some(1_000_000),
-            achieved_bps: number * 100_000,
+            asked_bps: Some(BitRate(1_000_000)),
+            achieved_bps: BitRate(number * 100_000),
         };
         let live = Live {
             phase: "hold",
@@ -271,19 +271,19 @@ mod tests {
         let link = |number: u64| weir_challenge::LiveLink {
             source: format!("A-SITE-WITH-A-LONG-NAME-{number}"),
             destination: "ANOTHER".to_owned(),
-            asked_bps: Some(123_456_789_000),
-            achieved_bps: 123_456_789_000,
+            asked_bps: Some(BitRate(123_456_789_000)),
+            achieved_bps: BitRate(123_456_789_000),
         };
         let live = Live {
             phase: "hold",
             phase_left_s: Some(36_000.0),
             left_s: Some(99_000.0),
-            asked_bps: Some(123_456_789_000_000),
-            achieved_bps: 99_456_789_000_000,
+            asked_bps: Some(BitRate(123_456_789_000_000)),
+            achieved_bps: BitRate(99_456_789_000_000),
             sites: vec![weir_challenge::LiveSite {
                 site: "ANOTHER".to_owned(),
-                asked_bps: Some(123_456_789_000),
-                achieved_bps: 456_789_000,
+                asked_bps: Some(BitRate(123_456_789_000)),
+                achieved_bps: BitRate(456_789_000),
             }],
             links: (0..5).map(link).collect(),
             n_links: 5,
@@ -311,8 +311,12 @@ mod tests {
     #[test]
     fn rows_have_the_colours_of_the_report() {
         for (achieved, color) in [(95, GREEN), (90, GREEN), (89, YELLOW), (50, YELLOW), (49, RED)] {
-            assert_eq!(row("S", Some(100), achieved).color, Some(color), "{achieved}");
+            assert_eq!(
+                row("S", Some(BitRate(100)), BitRate(achieved)).color,
+                Some(color),
+                "{achieved}"
+            );
         }
-        assert_eq!(row("S", None, 1).color, None);
+        assert_eq!(row("S", None, BitRate(1)).color, None);
     }
 }

@@ -104,7 +104,7 @@ fn sites(report: &Report) -> Vec<String> {
         ),
     ];
     let percent = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.0}", ratio * 100.0));
-    let rate = |bps: Option<u64>| bps.map_or_else(|| "–".to_owned(), |bps| format!("{:.1}", BitRate(bps)));
+    let rate = |rate: Option<BitRate>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.1}"));
     let row = |site: &SiteReport| {
         format!(
             "{:<12} {:>11} {:>11} {:>6} {:>6} {:>9} {:>7}",
@@ -127,8 +127,8 @@ fn totals(report: &Report) -> Vec<String> {
     if let (Some(asked), Some(achieved), Some(ratio)) = (totals.asked_bps, totals.achieved_bps, totals.ratio) {
         lines.push(format!(
             "asked {:.2}, achieved {:.2} ({:.1} %) over {:.0} s of hold",
-            BitRate(asked),
-            BitRate(achieved),
+            asked,
+            achieved,
             ratio * 100.0,
             report.windows.hold.end_s - report.windows.hold.start_s
         ));
@@ -284,7 +284,7 @@ fn three_digits(number: f64) -> String {
 /// Matrix and ramp: working cells and their rates.
 fn steps(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
-    let rate = |bps: Option<u64>| bps.map_or_else(|| "–".to_owned(), |bps| format!("{:.1}", BitRate(bps)));
+    let rate = |rate: Option<BitRate>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.1}"));
     for workload in &report.workloads {
         match &workload.kind {
             WorkloadKind::Rates { .. } => {}

@@ -16,8 +16,8 @@ const WIDTH: usize = 80;
 const NAME: usize = 28;
 const CELL: usize = 10;
 
-fn rate(bps: u64) -> String {
-    BitRate(bps).three_digits()
+fn rate(rate: BitRate) -> String {
+    rate.three_digits()
 }
 
 /// Writes the page, line by line.
@@ -26,7 +26,7 @@ pub(super) fn text(comparison: &Comparison) -> Vec<String> {
     head(comparison, &mut page);
     totals(comparison, &mut page);
     workloads(comparison, &mut page);
-    if comparison.asked_bps > 0 {
+    if comparison.asked_bps > BitRate::ZERO {
         sites(comparison, &mut page);
         causes(comparison, &mut page);
     }
@@ -130,7 +130,7 @@ fn coarse(seconds: f64) -> String {
 /// The asked rate, the estimated optimum, and its bottlenecks.
 pub(super) fn situation(comparison: &Comparison) -> String {
     let n_sites = comparison.sites.len();
-    let asked = if comparison.asked_bps > 0 {
+    let asked = if comparison.asked_bps > BitRate::ZERO {
         format!(
             "Asked: {} over {} links into {n_sites} site{}.",
             rate(comparison.asked_bps),
@@ -158,7 +158,7 @@ pub(super) fn situation(comparison: &Comparison) -> String {
 
 /// The result in words: the best and the worst, and where they are furthest apart.
 pub(super) fn result(comparison: &Comparison) -> Option<String> {
-    let achieved = |policy: &PolicyResult| policy.totals.achieved_bps.unwrap_or(0);
+    let achieved = |policy: &PolicyResult| policy.totals.achieved_bps.unwrap_or_default();
     let best = comparison.policies.iter().rev().max_by_key(|policy| achieved(policy))?;
     let worst = comparison.policies.iter().min_by_key(|policy| achieved(policy))?;
     let of = match (best.totals.ratio, best.of_optimum) {
@@ -171,7 +171,7 @@ pub(super) fn result(comparison: &Comparison) -> Option<String> {
     };
     let (most, least) = (rate(achieved(best)), rate(achieved(worst)));
     let apart = furthest_apart(comparison).unwrap_or_default();
-    if achieved(best) as f64 <= achieved(worst) as f64 * 1.02 {
+    if achieved(best).as_f64() <= achieved(worst).as_f64() * 1.02 {
         return Some(format!("All policies bring about {most}{of}.{apart}"));
     }
     let (best, worst) = (&best.policy, &worst.policy);
@@ -246,10 +246,10 @@ fn totals(comparison: &Comparison, page: &mut Page) {
     page.row(names[1], heads.iter().map(|(_, below)| (*below).to_owned()));
     let of = |pick: &dyn Fn(&PolicyResult) -> String| comparison.policies.iter().map(pick).collect::<Vec<_>>();
     let possible = comparison.optimum_bps;
-    let brought = of(&|policy| rate(policy.totals.achieved_bps.unwrap_or(0)));
+    let brought = of(&|policy| rate(policy.totals.achieved_bps.unwrap_or_default()));
     page.row("brought", brought.into_iter().chain(possible.map(rate)));
-    if comparison.asked_bps > 0 {
-        let ratio = possible.map(|possible| possible as f64 / comparison.asked_bps as f64);
+    if comparison.asked_bps > BitRate::ZERO {
+        let ratio = possible.map(|possible| possible.as_f64() / comparison.asked_bps.as_f64());
         let ratios = of(&|policy| percent(policy.totals.ratio));
         page.row("of what is asked", ratios.into_iter().chain([percent(ratio)]));
     } else {
@@ -351,7 +351,7 @@ fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<TableRow>)> {
     tables
 }
 
-fn of_rates(name: &str, asked: u64, reports: &[&WorkloadReport]) -> TableRow {
+fn of_rates(name: &str, asked: BitRate, reports: &[&WorkloadReport]) -> TableRow {
     let ratio = |report: &&WorkloadReport| match &report.kind {
         WorkloadKind::Rates { ratio, .. } => *ratio,
         WorkloadKind::Matrix { .. } | WorkloadKind::Ramp { .. } => None,
@@ -413,8 +413,8 @@ fn most_lost(comparison: &Comparison) -> Vec<&SiteResult> {
             .iter()
             .map(|policy| policy.achieved_bps)
             .min()
-            .unwrap_or(0);
-        possible.saturating_sub(least)
+            .unwrap_or_default();
+        possible - least
     };
     let mut sites: Vec<&SiteResult> = comparison.sites.iter().collect();
     sites.sort_by_key(|site| std::cmp::Reverse(lost(site)));
@@ -428,7 +428,9 @@ fn sites(comparison: &Comparison, page: &mut Page) {
     for site in sites.iter().take(SITES) {
         let asked = rate(site.asked_bps);
         let name = shortened(&site.site, NAME - asked.len() - 2);
-        let possible = site.optimum_bps.map(|possible| possible as f64 / site.asked_bps as f64);
+        let possible = site
+            .optimum_bps
+            .map(|possible| possible.as_f64() / site.asked_bps.as_f64());
         let cells = site.policies.iter().map(|policy| percent(policy.ratio));
         page.row(&format!("{name}, {asked}"), cells.chain([percent(possible)]));
     }
