@@ -134,11 +134,9 @@ fn feed() -> Vec<u64> {
 fn twelve_days_need_no_more_memory_than_two() {
     if std::env::var_os(ALONE).is_none() {
         let mut alone = Command::new(std::env::current_exe().unwrap());
-        alone.args([
-            "--exact",
-            "books::tests::twelve_days_need_no_more_memory_than_two",
-            "--nocapture",
-        ]);
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let name = format!("{module}::twelve_days_need_no_more_memory_than_two");
+        alone.args(["--exact", &name, "--nocapture"]);
         let ended = alone.env(ALONE, "yes").output().unwrap();
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
         assert!(
