@@ -34,7 +34,7 @@ export function showComparison(root: HTMLElement, comparison: Comparison): () =>
       ...workloads(comparison),
       causes(comparison),
       sites(comparison),
-      { id: "rests", title: "What this rests on", short: "Rests on", content: rests(comparison) },
+      { id: "rests", title: "Assumptions", short: "Assumptions", content: rests(comparison) },
       { id: "reading", title: "How to read this", short: "Reading", content: h("p", {}, READING) },
       { id: "again", title: "Compare again", content: command(comparison.command) },
     ],

@@ -19,7 +19,7 @@ type FileReading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
 
 /// The checksum readers, limited in number. Clones share the limit.
 #[derive(Clone)]
-pub(crate) struct ChecksumDesk {
+pub(crate) struct ChecksumReaders {
     places: Arc<Semaphore>,
     /// A floor for each place, held for good.
     memory: Arc<Mutex<Vec<Arc<Lease>>>>,
@@ -50,7 +50,7 @@ impl Drop for Asker {
     }
 }
 
-impl ChecksumDesk {
+impl ChecksumReaders {
     pub(crate) fn new(readers: usize, metrics: Arc<Metrics>, memory: &Budget) -> Self {
         Self {
             memory: Arc::new(Mutex::new(
@@ -88,23 +88,18 @@ impl ChecksumDesk {
         if let Some(checksums) = &*done {
             return Ok(checksums.clone());
         }
-        let place = self
-            .places
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("the desk never closes");
+        let place = self.places.clone().acquire_owned().await.expect("nobody closes it");
         self.metrics
             .checksums_read
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut algorithms = area.algorithms.clone();
         algorithms.push(wanted);
-        let desk = self.memory.clone();
+        let floors = self.memory.clone();
         blocking(move || {
-            let memory = desk.lock().pop().expect("there is a floor for each place");
+            let memory = floors.lock().pop().expect("there is a floor for each place");
             let outcome = read_through(&*reader, &algorithms, &memory);
             memory.fit(&READING.into_iter().skip(READING.len() - 1));
-            desk.lock().push(memory);
+            floors.lock().push(memory);
             if let Ok(checksums) = &outcome {
                 reader.keep_checksums(checksums);
                 *done = Some(checksums.clone());

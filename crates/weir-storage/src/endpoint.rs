@@ -18,7 +18,7 @@ use crate::{
     admission::Admission,
     area::{Area, NameSpace},
     backend::OpenRoot,
-    checksums::ChecksumDesk,
+    checksums::ChecksumReaders,
     config::StorageConfig,
     data::{BlockPool, blocking},
     memory::Budget,
@@ -138,7 +138,7 @@ impl Storage {
         let lasting = Lasting {
             names: NameSpace::new(open),
             log: Arc::new(AccessLog::start(log_file, metrics.clone())),
-            checksums: ChecksumDesk::new(config.limits.checksum_readers, metrics.clone(), &memory),
+            checksums: ChecksumReaders::new(config.limits.checksum_readers, metrics.clone(), &memory),
             blocks: BlockPool::new(&memory),
             admission: Admission::new(&config.limits, &config.shares, memory.clone()),
             memory,

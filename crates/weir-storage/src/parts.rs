@@ -14,7 +14,7 @@ use crate::{
     access_log::AccessLog,
     admission::Admission,
     area::NameSpace,
-    checksums::ChecksumDesk,
+    checksums::ChecksumReaders,
     config::StorageConfig,
     data::BlockPool,
     endpoint::{OpenError, StartError},
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
 pub(crate) struct Lasting {
     pub(crate) names: NameSpace,
     pub(crate) log: Arc<AccessLog>,
-    pub(crate) checksums: ChecksumDesk,
+    pub(crate) checksums: ChecksumReaders,
     pub(crate) blocks: Arc<BlockPool>,
     pub(crate) admission: Admission,
     pub(crate) memory: Budget,

@@ -29,7 +29,7 @@ export function errors(report: Report): Section {
       },
       { label: "First seen", numeric: true, cell: ({ error }) => (error.first_seen_s === null ? NONE : duration(error.first_seen_s)) },
       {
-        label: "What one said, and what to do",
+        label: "Example message and remedy",
         className: "said",
         cell: ({ error }) => [
           error.sample === null ? null : h("p", {}, longText(error.sample)),

@@ -31,7 +31,7 @@ function worst(report: Report, rows: readonly Row[], showLink: (name: string) =>
   const few = rows.filter(({ link }) => link.ratio !== null).slice(0, WORST);
   if (few.length < 2) return null;
   const columns = columnsOf(report, few, showLink);
-  const caption = `The ${few.length} links furthest below what was asked.`;
+  const caption = `The ${few.length} links that fell furthest below their asked rates.`;
   return table<Row>({ caption, rows: few, className: "links", columns: [columns.link, columns.asked, columns.achieved, columns.percent, columns.failed] }).element;
 }
 

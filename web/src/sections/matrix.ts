@@ -57,7 +57,7 @@ export function linkMatrix(report: Report, showLink: (name: string) => void): HT
   const upright = destinations.some((name) => name.length > SHORT_NAME);
   const kind = `matrix${roomy ? "" : " compact"}${upright || !roomy ? " upright" : ""}`;
   const tip = h("p", { class: "matrix-tip", role: "status" }, HINT);
-  const caption = h("caption", { id: "matrix-caption" }, `${asked.length} links: achieved in percent of what was asked.`);
+  const caption = h("caption", { id: "matrix-caption" }, `${asked.length} links: achieved, in percent of the asked rate.`);
   const grid = h("table", { role: "grid", class: kind, "aria-labelledby": "matrix-caption" }, caption, head, h("tbody", {}, rows), foot);
   walk(grid, (cell) => {
     const link = byName.get(cell.dataset["link"] ?? "");

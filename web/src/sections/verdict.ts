@@ -44,7 +44,7 @@ export function verdict(report: Report): HTMLElement {
       report.advice !== null && h("p", { class: "advice" }, h("strong", {}, "Advice: "), report.advice),
       report.verified_by_size.length > 0 &&
         h("p", { class: "by-size" }, "Copies to ", report.verified_by_size.join(", "), " are verified by size alone: no checksum is reported there."),
-      report.interrupted && h("p", { class: "interrupted" }, "The run was interrupted: figures cover what was done until then."),
+      report.interrupted && h("p", { class: "interrupted" }, "The run was interrupted: figures cover the time until then."),
       report.incomplete &&
         h(
           "p",
@@ -66,7 +66,7 @@ function reasons(all: readonly string[]): Child {
   ];
 }
 
-/** Under the title: what was run, when, for how long. */
+/** The line under the title: challenge, start, duration. */
 export function circumstances(report: Report): HTMLElement {
   const { ramp, hold, drain } = report.windows;
   const length = (window: typeof hold): string => (window ? duration(window.end_s - window.start_s) : NONE);

@@ -50,7 +50,7 @@ pub(crate) async fn jobs(
         .read(move |store| find(store, &caller, &asked, with_files))
         .await??;
 
-    let shown = Showing {
+    let shown = AnswerScope {
         host: service.one_host(),
         keys: keys.as_deref(),
     };
@@ -77,13 +77,13 @@ enum Shown<'a> {
 }
 
 /// The caller, and the requested keys.
-struct Showing<'a> {
+struct AnswerScope<'a> {
     host: Option<&'a str>,
     /// Of the files; `None` if none were asked for.
     keys: Option<&'a [String]>,
 }
 
-impl<'a> Showing<'a> {
+impl<'a> AnswerScope<'a> {
     fn object(&self, name: &str, found: &'a FoundJob) -> Shown<'a> {
         let (job, files) = match found {
             Ok(found) => found,

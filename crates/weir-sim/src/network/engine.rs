@@ -20,7 +20,7 @@ pub struct ResourceId(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
 
-/// How the flows on a resource get along.
+/// Division of a resource among the flows that cross it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// Together they get the capacity.

@@ -1,4 +1,4 @@
-//! The flows under way: a slab, and per class those in it in the order in which they end.
+//! The flows under way: a table of all, and a heap for each class in the order in which they end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -28,7 +28,7 @@ pub(crate) enum OutgoingConnection {
 /// Decides the size of reads. A body asks before it reads; its bytes count until the connection has taken them.
 pub(crate) struct Outflow {
     lease: Arc<Lease>,
-    way: OutgoingConnection,
+    connection: OutgoingConnection,
     throttle: Throttle,
     now: Outgoing,
     flow: Arc<Flow>,
@@ -56,15 +56,15 @@ impl Drop for UnderWay {
 }
 
 impl Outflow {
-    /// The first block has at most so many bytes, before anything else is known: all that a floor has room for.
+    /// Largest first block in bytes, read before anything is known of the connection: the least memory of a stream.
     pub(crate) const FIRST: usize = Outgoing::LEAST.under_way;
 
     /// Begins with the least: most files are small.
-    pub(crate) fn new(lease: Arc<Lease>, way: OutgoingConnection, throttle: Throttle) -> Self {
+    pub(crate) fn new(lease: Arc<Lease>, connection: OutgoingConnection, throttle: Throttle) -> Self {
         let outflow = Self {
             _moving: lease.moves(),
             lease,
-            way,
+            connection,
             throttle,
             now: Outgoing::LEAST,
             flow: Arc::default(),
@@ -142,7 +142,7 @@ impl Outflow {
     }
 
     fn bound(&self) {
-        match &self.way {
+        match &self.connection {
             OutgoingConnection::Client(buffers) => buffers.bound(self.now.block),
             OutgoingConnection::Request(carried) => carried.bound(self.now.block),
         }

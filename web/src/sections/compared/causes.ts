@@ -8,7 +8,7 @@ import { perPolicy } from "./columns";
 export function causes(comparison: Comparison): Section | null {
   if (comparison.asked_bps === 0 || comparison.causes.length === 0) return null;
   const made = table<number>({
-    caption: "Sites that got less than 95 % of what is asked, by what held them back.",
+    caption: "Sites that got less than 95 % of their asked rate, by cause.",
     rows: comparison.causes.map((_, index) => index),
     className: "compared",
     columns: [
@@ -16,5 +16,5 @@ export function causes(comparison: Comparison): Section | null {
       ...perPolicy<number>(comparison, (index, at) => figure(`causes[${index}].sites[${at}]`, count(comparison.causes[index]?.sites[at] ?? 0))),
     ],
   });
-  return { id: "causes", title: "What held sites back", content: made.element };
+  return { id: "causes", title: "Causes at sites", content: made.element };
 }

@@ -35,11 +35,11 @@ export function sites(comparison: Comparison): Section | null {
   return {
     id: "sites",
     title: "Sites",
-    content: [made.element, levelKey(), h("p", { class: "hint" }, hint), onDemand("What held each site back, in words", () => reasons(comparison, rows))],
+    content: [made.element, levelKey(), h("p", { class: "hint" }, hint), onDemand("Causes at each site, in words", () => reasons(comparison, rows))],
   };
 }
 
-/** What a site could have got, less what it gets under the worst policy. */
+/** Difference between the possible rate of a site and its rate under the worst policy. */
 function lost(site: ComparedSite): number {
   const possible = Math.min(site.optimum_bps ?? site.asked_bps, site.asked_bps);
   return possible - Math.min(...site.policies.map((policy) => policy.achieved_bps));
@@ -47,7 +47,7 @@ function lost(site: ComparedSite): number {
 
 function reasons(comparison: Comparison, rows: readonly Row[]): HTMLElement {
   return table<Row>({
-    caption: "What held each site back under each policy.",
+    caption: "Cause at each site under each policy.",
     rows: rows.filter(({ site }) => site.policies.some((policy) => policy.held_back !== null)),
     className: "reasons",
     columns: [

@@ -1,4 +1,4 @@
-//! The rules of a run, their files, and the copies that are to go.
+//! The state of the rules of a run: their files, and the copies that the catalogue is to delete after them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +17,12 @@ pub(crate) struct Freed {
     pub(crate) source: usize,
 }
 
-/// A rule of which files have not ended.
+/// A rule with files that have not ended.
 #[derive(Debug)]
 pub(super) struct OpenRule {
     pub(super) row: RuleRow,
     pub(super) n_left: usize,
-    /// Of a rule that ends when its files have come, their transfers.
+    /// The transfers of its files, if the rule is deleted when they have ended.
     pub(super) ends: Option<Vec<u64>>,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct Leaving {
     pub(super) freed: Freed,
     pub(super) path: String,
     pub(super) size: u64,
-    /// Whether it was delivered: then its end is owed.
+    /// Whether it was delivered: then the catalogue must delete it.
     pub(super) is_delivered: bool,
-    /// Whether its end counts as due.
+    /// Whether the time for its deletion has come.
     pub(super) is_due: bool,
     /// Whether it is a source file, which takes no part in anything again.
     pub(super) is_source: bool,
@@ -45,7 +45,7 @@ pub(super) struct Leaving {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alive {
     pub(super) end: Duration,
-    /// Of the copies that it asks for.
+    /// Index of the storage of the copies that it asks for.
     pub(super) door: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Rules {
     pub(super) alive: BTreeMap<JobId, Alive>,
     /// Rows that have not been taken yet.
     pub(super) ended: Vec<RuleRow>,
-    /// By the end of their rules, and by the number of the transfer.
+    /// Copies by the end of their rules and the number of the transfer.
     pub(super) leaving: BTreeMap<(Duration, u64), Leaving>,
     pub(super) freed: Vec<Freed>,
     pub(super) looks: JoinSet<Looked>,
