@@ -128,7 +128,8 @@ impl Credentials {
         Ok(Self(source))
     }
 
-    /// The tokens for a transfer service, whose audience is its host, as Rucio asks for them. `None`: there are none.
+    /// Returns the source of tokens for the transfer service at this URL; `None` if the configuration names no source.
+    /// The audience of the tokens is the host of the URL, as in Rucio's requests.
     pub fn of_fts(&self, url: &str) -> Option<Bearer> {
         self.0.clone().map(|source| Bearer {
             source,

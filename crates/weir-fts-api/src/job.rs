@@ -172,67 +172,92 @@ keyed! {
     pub struct File<'a> {
         /// Its id.
         #[schemars(with = "u64")]
+        #[serde(deserialize_with = "lenient")]
         pub file_id: u64,
         /// Its place among the files of the job, from 0. Sources of one file share theirs.
         #[schemars(with = "u32")]
+        #[serde(deserialize_with = "lenient")]
         pub file_index: u32,
         /// `SUBMITTED`, `ACTIVE`, `FINISHED` and so on.
         #[schemars(with = "FileStateName")]
         pub file_state: Cow<'a, str>,
         /// Empty.
+        #[serde(deserialize_with = "lenient")]
         pub file_state_initial: Cow<'a, str>,
         /// Its job.
         #[schemars(with = "Uuid")]
+        #[serde(deserialize_with = "lenient")]
         pub job_id: Uuid,
         /// URL of the source.
         #[schemars(with = "String")]
+        #[serde(deserialize_with = "lenient")]
         pub source_surl: Cow<'a, str>,
         /// URL of the destination.
         #[schemars(with = "String")]
+        #[serde(deserialize_with = "lenient")]
         pub dest_surl: Cow<'a, str>,
         /// `scheme://host` of the source.
         #[schemars(with = "String")]
+        #[serde(deserialize_with = "lenient")]
         pub source_se: Cow<'a, str>,
         /// `scheme://host` of the destination.
         #[schemars(with = "String")]
+        #[serde(deserialize_with = "lenient")]
         pub dest_se: Cow<'a, str>,
         /// The VO of the user.
         #[schemars(with = "String")]
+        #[serde(deserialize_with = "lenient")]
         pub vo_name: Cow<'a, str>,
         /// The activity that it is for.
         #[schemars(with = "String")]
+        #[serde(deserialize_with = "lenient")]
         pub activity: Cow<'a, str>,
         /// 1 to 5.
+        #[serde(deserialize_with = "lenient")]
         pub priority: u8,
         /// `ALGORITHM:VALUE`, or the algorithm alone.
+        #[serde(deserialize_with = "lenient")]
         pub checksum: Cow<'a, str>,
         /// Bytes, once known.
+        #[serde(deserialize_with = "lenient")]
         pub filesize: u64,
         /// Bytes as submitted; 0: not said.
         #[schemars(with = "u64")]
+        #[serde(deserialize_with = "lenient")]
         pub user_filesize: u64,
         /// Rate of the copy in MiB/s.
+        #[serde(deserialize_with = "lenient")]
         pub throughput: f64,
         /// Duration of the copy in seconds.
+        #[serde(deserialize_with = "lenient")]
         pub tx_duration: f64,
         /// Attempts after the first.
         #[schemars(with = "u32")]
+        #[serde(deserialize_with = "lenient")]
         pub retry: u32,
         /// Whether another attempt could help.
+        #[serde(deserialize_with = "lenient")]
         pub recoverable: bool,
         /// The reason of a failure, for people.
+        #[serde(deserialize_with = "lenient")]
         pub reason: Cow<'a, str>,
         /// Start of the newest attempt.
+        #[serde(deserialize_with = "lenient")]
         pub start_time: FtsTime,
         /// End of the file.
+        #[serde(deserialize_with = "lenient")]
         pub finish_time: FtsTime,
         /// Start of the recall from tape.
+        #[serde(deserialize_with = "lenient")]
         pub staging_start: FtsTime,
         /// End of the recall from tape.
+        #[serde(deserialize_with = "lenient")]
         pub staging_finished: FtsTime,
         /// Start of the migration to tape.
+        #[serde(deserialize_with = "lenient")]
         pub archive_start_time: FtsTime,
         /// End of the migration to tape.
+        #[serde(deserialize_with = "lenient")]
         pub archive_finish_time: FtsTime,
         /// As submitted.
         #[schemars(with = "Option<Map<String, Value>>")]
@@ -244,40 +269,57 @@ keyed! {
         #[schemars(with = "Option<Value>")]
         pub archive_metadata: Cow<'a, RawValue>,
         /// The choice among several sources.
+        #[serde(deserialize_with = "lenient")]
         pub selection_strategy: Cow<'a, str>,
         /// SciTag, 65 to 65535.
+        #[serde(deserialize_with = "lenient")]
         pub scitag: u32,
         /// The host that copied it.
+        #[serde(deserialize_with = "lenient")]
         pub transfer_host: Cow<'a, str>,
         /// The host that recalled it from tape.
+        #[serde(deserialize_with = "lenient")]
         pub staging_host: Cow<'a, str>,
         /// Null: the reason says everything.
+        #[serde(deserialize_with = "lenient")]
         pub log_file: Cow<'a, str>,
         /// Null.
+        #[serde(deserialize_with = "lenient")]
         pub log_debug: i64,
         /// Null.
+        #[serde(deserialize_with = "lenient")]
         pub pid: i64,
         /// A number by which clients share work.
         #[schemars(with = "u16")]
+        #[serde(deserialize_with = "lenient")]
         pub hashed_id: u16,
         /// Null.
+        #[serde(deserialize_with = "lenient")]
         pub dest_surl_uuid: Cow<'a, str>,
         /// Null.
+        #[serde(deserialize_with = "lenient")]
         pub internal_file_params: Cow<'a, str>,
         /// The request at the tape system.
+        #[serde(deserialize_with = "lenient")]
         pub bringonline_token: Cow<'a, str>,
         /// Short name of the token for the source.
+        #[serde(deserialize_with = "lenient")]
         pub src_token_id: Cow<'a, str>,
         /// Short name of the token for the destination.
+        #[serde(deserialize_with = "lenient")]
         pub dst_token_id: Cow<'a, str>,
         /// As `retry`.
+        #[serde(deserialize_with = "lenient")]
         pub current_failures: u32,
         /// Bytes that travelled in the newest attempt.
+        #[serde(deserialize_with = "lenient")]
         pub transferred: u64,
         /// `pull`, `push`, `streamed` or `adopted`.
+        #[serde(deserialize_with = "lenient")]
         pub transfer_type: Cow<'a, str>,
         /// The keys that FTS3 lacks.
         #[schemars(with = "FileExtension<'a>")]
+        #[serde(deserialize_with = "lenient")]
         pub weir: FileExtension<'a>,
     }
 }
@@ -395,5 +437,17 @@ mod tests {
         let job = Job::read_all(other.as_bytes()).unwrap().pop().unwrap();
         assert_eq!((job.priority, job.retry_delay), (None, None));
         assert_eq!(job.job_state.as_deref(), Some("FINISHED"));
+    }
+
+    /// One file with a time of another form would hide the states of all files of forty jobs.
+    #[test]
+    fn a_file_is_read_without_the_keys_of_another_form() {
+        let other = RECORDED
+            .replace("2026-11-21T11:03:04", "21 Nov 2026, 11:03")
+            .replace("8872398253", "\"a-1\"");
+        let job = Job::read_all(other.as_bytes()).unwrap().pop().unwrap();
+        let file = &job.files.unwrap()[0];
+        assert_eq!((file.file_id, file.start_time), (None, None));
+        assert_eq!(file.file_state.as_deref(), Some("FINISHED"));
     }
 }

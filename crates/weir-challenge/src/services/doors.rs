@@ -9,7 +9,7 @@ use weir_model::{Grid, RseKind};
 
 use crate::RunError;
 use crate::inject::rules::CatalogService;
-use crate::services::rest::{Service, TokenFor};
+use crate::services::rest::Service;
 use crate::services::storage::StorageDoor;
 
 /// The doors of a grid, with their credentials.
@@ -119,7 +119,7 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
 
 /// The catalogue that this opens.
 pub(crate) fn catalog(access: &CatalogAccess) -> CatalogService {
-    let token = TokenFor {
+    let token = Bearer {
         source: access.tokens.clone(),
         audience: access.audience.clone(),
         scope: access.token_scope.clone(),

@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use serde::Deserialize;
 use weir_auth::Secret;
-use weir_auth::client::TokenSource;
+use weir_fts_api::Bearer;
 use weir_http::{Client, body};
 
 use crate::inject::injection::InjectionError;
@@ -28,19 +28,11 @@ pub(crate) struct Service {
     /// Without a slash at the end.
     pub(crate) url: String,
     /// The token of each request.
-    pub(crate) token: TokenFor,
+    pub(crate) token: Bearer,
     /// The account of each request.
     pub(crate) account: String,
     /// A client that trusts it.
     pub(crate) client: Client,
-}
-
-/// Where tokens come from, and which are asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct TokenFor {
-    pub(crate) source: TokenSource,
-    pub(crate) audience: String,
-    pub(crate) scope: String,
 }
 
 impl Service {
