@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use weir_auth::files::read_own;
+use weir_http::Reservation;
 use weir_model::Place;
 
 use crate::GridError;
@@ -26,6 +27,9 @@ const PER_NETWORK: usize = 250;
 pub(crate) struct Addresses {
     path: PathBuf,
     known: BTreeMap<String, SocketAddr>,
+    /// One for each door that was given an address: no other program gets its port before its service binds it, nor
+    /// while that service restarts.
+    reserved: BTreeMap<String, Reservation>,
 }
 
 impl Addresses {
@@ -40,49 +44,42 @@ impl Addresses {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(source) => return Err(GridError::Access { path, source }),
         };
-        Ok(Self { path, known })
+        Ok(Self {
+            path,
+            known,
+            reserved: BTreeMap::new(),
+        })
     }
 
-    /// A free address for a door on this host: its former one, or else any port.
-    ///
-    /// The port is free when this returns, and unlikely to be assigned soon after: the system cycles through ephemeral
-    /// ports. The service binds it for good.
+    /// A free address for a door on this host: its former one, or else any port. It stays reserved for the door.
     pub(crate) fn choose(&mut self, door: &str, host: IpAddr) -> Result<SocketAddr, GridError> {
         let before = self.known.get(door).filter(|address| address.ip() == host).copied();
         let any = SocketAddr::new(host, 0);
-        let probe = |address: SocketAddr| weir_http::bind(address).and_then(|listener| listener.local_addr());
-        let address = match before.map(probe) {
-            Some(Ok(address)) => address,
-            Some(Err(error)) => {
-                tracing::warn!(door, %error, "the port of the last start is taken: URLs change");
-                probe(any).map_err(|source| GridError::Bind {
-                    door: door.to_owned(),
-                    address: any,
-                    source,
-                })?
+        if let Some(before) = before {
+            match self.reserve(door, before) {
+                Ok(address) => return Ok(address),
+                Err(error) => tracing::warn!(door, %error, "the port of the last start is taken: URLs change"),
             }
-            None => probe(any).map_err(|source| GridError::Bind {
-                door: door.to_owned(),
-                address: any,
-                source,
-            })?,
-        };
-        self.known.insert(door.to_owned(), address);
-        Ok(address)
+        }
+        self.reserve(door, any)
     }
 
     /// The address of a door that other hosts reach: the port that is asked for, else as [`Self::choose`].
     pub(crate) fn place(&mut self, door: &str, place: &Place) -> Result<SocketAddr, GridError> {
-        let Some(port) = place.port else {
-            return self.choose(door, place.listen);
-        };
-        let address = SocketAddr::new(place.listen, port);
-        let bound = weir_http::bind(address).and_then(|listener| listener.local_addr());
-        bound.map_err(|source| GridError::Bind {
+        match place.port {
+            Some(port) => self.reserve(door, SocketAddr::new(place.listen, port)),
+            None => self.choose(door, place.listen),
+        }
+    }
+
+    fn reserve(&mut self, door: &str, address: SocketAddr) -> Result<SocketAddr, GridError> {
+        let reservation = Reservation::new(address).map_err(|source| GridError::Bind {
             door: door.to_owned(),
             address,
             source,
         })?;
+        let address = reservation.address();
+        self.reserved.insert(door.to_owned(), reservation);
         self.known.insert(door.to_owned(), address);
         Ok(address)
     }
@@ -163,6 +160,21 @@ mod tests {
         let mut addresses = Addresses::load(dir.path()).unwrap();
         assert_eq!(addresses.choose("RAL", rse_host(0)).unwrap(), first);
         let _holder = std::net::TcpListener::bind(first).unwrap();
+        let mut addresses = Addresses::load(dir.path()).unwrap();
         assert_ne!(addresses.choose("RAL", rse_host(0)).unwrap(), first);
+    }
+
+    /// Another process was once assigned the port between the choice of the address and the start of the service.
+    #[tokio::test]
+    async fn a_chosen_port_is_the_services_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut addresses = Addresses::load(dir.path()).unwrap();
+        let address = addresses.choose("RAL", rse_host(0)).unwrap();
+        // As Linux's choice of a port for a connection: without SO_REUSEADDR.
+        let other = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let refused = other.bind(&address.into()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        let service = weir_http::bind(address).unwrap();
+        assert_eq!(service.local_addr().unwrap(), address);
     }
 }

@@ -76,7 +76,7 @@ pub use pool::Handed;
 pub use processors::{ProcessorTime, cores, own_processor_time};
 pub use reload::Reloadable;
 pub use rustls::CertificateError;
-pub use server::{ConnectionInfo, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
+pub use server::{ConnectionInfo, Reservation, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
 pub use slow_reader::{CutShort, Pace};
 pub use socket::{SocketSettings, SocketWatch, TcpFigures, TcpLedger, TcpTotals};
 pub use tls::{Identity, TrustRoots, certificate_names, client_config, server_config, server_config_asking};

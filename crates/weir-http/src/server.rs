@@ -161,18 +161,50 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// If the address cannot be had, or the kernel refuses a setting; the error names it.
 pub fn bind_with(address: SocketAddr, settings: &SocketSettings) -> io::Result<TcpListener> {
-    let domain = if address.is_ipv4() {
-        socket2::Domain::IPV4
-    } else {
-        socket2::Domain::IPV6
-    };
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
+    let socket = reusable(address)?;
     socket.set_nonblocking(true)?;
     settings.apply(&socket)?;
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())
+}
+
+fn reusable(address: SocketAddr) -> io::Result<socket2::Socket> {
+    let domain = socket2::Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// A port that the system assigns to nobody else while this exists. [`bind`] still gets it, in this process or another.
+#[derive(Debug)]
+pub struct Reservation {
+    address: SocketAddr,
+    /// Bound, not listening: Linux then lets listeners with `SO_REUSEADDR` bind the port, and gives it to no socket that
+    /// asks for any port.
+    _socket: OwnedFd,
+}
+
+impl Reservation {
+    /// Reserves this address; port 0 reserves one that is free.
+    ///
+    /// # Errors
+    /// If somebody listens on the port, or the host has no such address.
+    pub fn new(address: SocketAddr) -> io::Result<Self> {
+        let socket = reusable(address)?;
+        socket.bind(&address.into())?;
+        let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Self {
+            address,
+            _socket: socket.into(),
+        })
+    }
+
+    /// The reserved address, with its port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
 }
 
 /// A server that accepts until it is told to stop. Dropping it stops it without grace.
