@@ -57,12 +57,17 @@
 //! assert!(matches!(effects[..], [Effect::Persist(Seq(1), 7)]));
 //! ```
 
+mod cause;
 pub mod class;
 mod ids;
 mod outcome;
 mod seam;
 pub mod suite;
+mod wait;
+mod words;
 
+pub use cause::{CauseClass, Place, PlaceKind};
 pub use ids::{OpId, Seq, TransferId};
 pub use outcome::{CopyMode, ErrorClass, Failure, Outcome, Party, Phase, Retry};
 pub use seam::{Core, Effect, Input, WorldEvent};
+pub use wait::{Held, Wait, WaitPhase, Waits};

@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
+use crate::words::words;
+
 /// The reported end of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -75,38 +77,6 @@ pub enum Retry {
     Later,
     /// Only after a change by an operator or a client.
     Never,
-}
-
-/// Writes `as_str`, `Display` and `ALL` for a plain enum from one table.
-macro_rules! words {
-    ($name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[allow(missing_docs, reason = "each variant's own documentation comes with the table")]
-        pub enum $name {
-            $($(#[$doc])* #[serde(rename = $text)] $variant,)+
-        }
-
-        impl $name {
-            /// All values, in the order of the table.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The word used in reports, metrics and JSON.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-
-            /// The value with this word.
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.as_str() == text)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
 }
 
 words!(CopyMode {
