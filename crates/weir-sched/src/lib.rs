@@ -80,6 +80,7 @@ mod retry;
 mod settings;
 mod sources;
 mod stats;
+mod waits;
 mod words;
 
 pub use command::{Command, JobSpec, Route, RouteKind, Terms, TransferSpec};
@@ -93,4 +94,5 @@ pub use retry::RetryPolicy;
 pub use settings::{Direction, Mode, Resource, Setting, Settings};
 pub use sources::{Candidate, Choice, Strategy, rank_by, rank_sources};
 pub use stats::{Counts, GateStats, LinkStats, SeStats, TapeStats};
+pub use waits::{LinkWaits, QueueWait};
 pub use words::{ActivityId, GroupId, JobId, Link, Priority, SeId, Staging, Tape, Ticket, VoId, Work};

@@ -105,7 +105,10 @@ impl Scheduler {
                 continue;
             };
             match self.table[row].state {
-                State::Starting => self.free(row, None),
+                State::Starting => {
+                    self.policy.start_waits(self.table[row].lane, -1, self.now);
+                    self.free(row, None);
+                }
                 State::Running => continue,
                 State::Vacant | State::Loose | State::Held | State::Queued | State::Delayed => self.dequeue(row),
             }

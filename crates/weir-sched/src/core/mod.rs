@@ -180,6 +180,7 @@ impl Scheduler {
         }
         let op = self.op_id(row);
         let link = self.policy.key(self.table[row].lane);
+        self.policy.start_waits(self.table[row].lane, -1, self.now);
         let operation = self.operations.insert(row, self.now);
         let row = &mut self.table[row];
         row.state = State::Running;
@@ -277,9 +278,11 @@ impl Scheduler {
         entry.set_level(level);
         entry.set_due(not_before);
         self.due.insert((not_before, entry.id));
-        let counts = self.policy.counts(entry.lane);
+        let (lane, size) = (entry.lane, entry.size);
+        let counts = self.policy.counts(lane);
         counts.delayed += 1;
-        counts.delayed_bytes += entry.size;
+        counts.delayed_bytes += size;
+        self.policy.delay(lane, 1, self.now);
     }
 
     /// Cancels a transfer that may have a running operation. A transfer that waits for its turn moves to the queue of
@@ -310,9 +313,11 @@ impl Scheduler {
             State::Delayed => {
                 let entry = &self.table[row];
                 self.due.remove(&(entry.due(), entry.id));
-                let counts = self.policy.counts(entry.lane);
+                let (lane, size) = (entry.lane, entry.size);
+                let counts = self.policy.counts(lane);
                 counts.delayed -= 1;
-                counts.delayed_bytes -= entry.size;
+                counts.delayed_bytes -= size;
+                self.policy.delay(lane, -1, self.now);
             }
             State::Vacant | State::Loose | State::Held | State::Starting | State::Running => return,
         }
@@ -384,6 +389,7 @@ impl Scheduler {
         entry.attempt += 1;
         let (transfer, attempt, work) = (entry.id, entry.attempt, entry.work());
         let op = self.op_id(row);
+        self.policy.start_waits(self.table[row].lane, 1, self.now);
         let then = Then::Start { transfer, attempt, row };
         self.persist(Record::Started { op, work }, then, effects);
     }
@@ -443,5 +449,6 @@ impl Core for Scheduler {
             self.record_learned(effects);
             self.arm(effects);
         }
+        self.policy.read_reasons();
     }
 }

@@ -6,7 +6,7 @@ use weir_world::{OpId, TransferId};
 use super::Scheduler;
 use super::table::State;
 use crate::stats::{Counts, GateStats, LinkStats, SeStats, TapeStats};
-use crate::{Candidate, Choice, Decision, Link, Reason, Resource, SeId, VoId, Why, Work, rank_sources};
+use crate::{Candidate, Choice, Decision, Link, LinkWaits, Reason, Resource, SeId, VoId, Why, Work, rank_sources};
 
 impl Scheduler {
     /// Why a transfer is where it is. None if it has ended, or never was.
@@ -135,6 +135,11 @@ impl Scheduler {
     /// Figures of all storage elements that ever had a transfer, in the order of their numbers.
     pub fn ses(&self) -> impl Iterator<Item = SeStats> {
         self.policy.se_stats()
+    }
+
+    /// The waits of the transfers of every link up to a moment, by reason, in the order of their numbers.
+    pub fn waits(&self, now: Timestamp) -> impl Iterator<Item = LinkWaits> {
+        self.policy.waits(now.max(self.now))
     }
 
     /// Figures of one storage element.

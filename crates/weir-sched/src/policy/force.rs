@@ -30,7 +30,7 @@ impl Policy {
         };
         self.note(number, table[row].id, verdict, now);
         self.flows(number, now);
-        self.unqueue(table, row);
+        self.unqueue(table, row, now);
         self.requeue(number, now);
         true
     }

@@ -10,6 +10,7 @@ use super::gate::Key;
 use super::queue::Queues;
 use super::sample::Sample;
 use super::usual::Usual;
+use super::wait_clock::WaitClock;
 use crate::settings::{SHARE, Settings};
 use crate::stats::Counts;
 use crate::{Decision, Link, VoId};
@@ -184,6 +185,8 @@ pub(crate) struct Lane {
     pub(crate) deferred: bool,
     /// The look at the clock that was asked for.
     pub(crate) alarm: Timestamp,
+    /// Its account of waits.
+    pub(super) clock: WaitClock,
 }
 
 impl Lane {

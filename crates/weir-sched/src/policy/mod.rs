@@ -58,6 +58,8 @@ mod queue;
 mod sample;
 mod usual;
 mod view;
+mod wait_clock;
+mod waits;
 mod wiring;
 
 pub(crate) use sample::Sample;
@@ -116,6 +118,8 @@ pub(crate) struct Policy {
     unrecorded: BTreeSet<u32>,
     /// The lane that was asked for last: jobs ask for the same one many times.
     last_lane: Option<(Link, VoId, u32)>,
+    /// Lanes whose reason to wait may have changed in this step.
+    stale: Vec<u32>,
 }
 
 impl Policy {
@@ -159,6 +163,7 @@ impl Policy {
     ) {
         table[row].set_level(level);
         let (number, size) = (table[row].lane, table[row].size);
+        self.account(number, now);
         let key = QueueKey {
             level,
             activity: shared.activity,
@@ -189,12 +194,13 @@ impl Policy {
 
     /// Takes a transfer out of its queue, before its turn.
     pub(crate) fn dequeue(&mut self, table: &mut Table, row: u32, now: Timestamp) {
-        self.unqueue(table, row);
+        self.unqueue(table, row, now);
         self.requeue(table[row].lane, now);
     }
 
-    fn unqueue(&mut self, table: &mut Table, row: u32) {
+    fn unqueue(&mut self, table: &mut Table, row: u32, now: Timestamp) {
         let (number, queue, size) = (table[row].lane, table[row].queue, table[row].size);
+        self.account(number, now);
         let lane = &mut self.lanes[number as usize];
         let entry = lane.queues.at(queue);
         entry.list.remove(table, row);
@@ -222,6 +228,7 @@ impl Policy {
                     continue;
                 }
                 state.waiting.remove(&first);
+                self.account(first.lane, now);
                 self.lanes[first.lane as usize].place = None;
                 self.rotate(gate);
                 if let Some(row) = self.try_start(table, first.lane, gate, first.rank, now) {
@@ -278,7 +285,7 @@ impl Policy {
         };
         self.note(number, table[row].id, verdict, now);
         self.flows(number, now);
-        self.unqueue(table, row);
+        self.unqueue(table, row, now);
         self.requeue(number, now);
         Some(row)
     }
@@ -326,6 +333,7 @@ impl Policy {
 
     /// Takes one slot at every gate, and books its cost.
     fn take_slots(&mut self, number: u32, queue: u16, turn: u32, rank: Rank, size: weir_units::Bytes, now: Timestamp) {
+        self.account(number, now);
         let reserved = self.cease_to_keep(number);
         let lane = &mut self.lanes[number as usize];
         let link = &mut self.links[lane.link as usize];
@@ -388,6 +396,7 @@ impl Policy {
 
     /// Gives back the slots of a transfer of this lane, which was taken to move at this rate, if it reported any.
     pub(crate) fn release(&mut self, number: u32, reported: Option<f64>, now: Timestamp) {
+        self.account(number, now);
         let lane = &mut self.lanes[number as usize];
         lane.report(reported, None);
         lane.active -= 1;

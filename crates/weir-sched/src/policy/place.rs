@@ -122,6 +122,7 @@ impl Policy {
     }
 
     pub(super) fn move_to(&mut self, number: u32, place: Option<(u32, Key)>, now: Timestamp) {
+        self.account(number, now);
         let lane = &mut self.lanes[number as usize];
         if let Some((gate, key)) = std::mem::replace(&mut lane.place, place) {
             self.gates[gate as usize].waiting.remove(&key);

@@ -127,6 +127,10 @@ impl Queues {
         self.len -= 1;
     }
 
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

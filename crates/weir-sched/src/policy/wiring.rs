@@ -8,6 +8,7 @@ use super::gate::Gate;
 use super::lane::{self, Lane, LinkState, Pass};
 use super::queue::Queues;
 use super::usual::Usual;
+use super::wait_clock::WaitClock;
 use super::{HALL, LEVELS, Policy};
 use crate::settings::{Direction, Setting, Settings};
 use crate::{GroupId, Link, Resource, VoId};
@@ -26,6 +27,7 @@ impl Policy {
             alarms: BTreeSet::new(),
             unrecorded: BTreeSet::new(),
             last_lane: None,
+            stale: Vec::new(),
         }
     }
 
@@ -64,6 +66,7 @@ impl Policy {
             reserved: None,
             deferred: false,
             alarm: Timestamp(u64::MAX),
+            clock: WaitClock::new(now),
         });
         self.lane_numbers.insert((link, vo), number);
         self.links[link as usize].lanes.push(number);
@@ -156,6 +159,9 @@ impl Policy {
 
     /// Changes settings. Costs a look at every link and gate: operators change settings, not transfers.
     pub(crate) fn set(&mut self, changes: &[Setting], now: Timestamp) {
+        for lane in 0..self.lanes.len() as u32 {
+            self.account(lane, now);
+        }
         for change in changes {
             self.settings.apply(*change);
         }

@@ -6,6 +6,7 @@ mod executors;
 mod heal;
 mod routes;
 mod shape;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -91,6 +92,7 @@ pub(crate) struct World {
     announced: BTreeMap<TransferId, Settled>,
     issued_terminal: BTreeSet<TransferId>,
     cleanups: checks::CleanUps,
+    waited: waits::Waited,
     /// Forced, and not started since.
     forced: BTreeSet<TransferId>,
     ever_forced: bool,
@@ -133,6 +135,7 @@ impl World {
             announced: BTreeMap::new(),
             issued_terminal: BTreeSet::new(),
             cleanups: checks::CleanUps::default(),
+            waited: waits::Waited::default(),
             forced: BTreeSet::new(),
             ever_forced: false,
             woken: None,
@@ -161,6 +164,7 @@ impl World {
             ..Config::default()
         };
         self.core = Scheduler::new(config);
+        self.waited = waits::Waited::default();
         self.limits = initial;
         let records = if from_log {
             self.store.log.clone()
@@ -448,7 +452,9 @@ impl World {
         }
         self.woken = self.woken.filter(|at| *at > self.now);
         let mut effects = Vec::new();
+        self.waited.pass(&self.core, self.now);
         self.core.step(self.now, inputs, &mut effects);
+        self.waited.check(&self.core, self.now);
         for effect in effects {
             self.carry_out(effect);
         }

@@ -13,6 +13,7 @@ mod pauses;
 mod routes;
 mod stage;
 mod tape;
+mod waits;
 
 use stage::Stage;
 
