@@ -72,6 +72,22 @@ impl AskedCurve {
         let share = u128::from(self.rate.0) * passed.as_nanos() / rise.as_nanos();
         BitRate(u64::try_from(share).expect("a share of a u64"))
     }
+
+    /// Returns the bits asked for until a moment, rounded down.
+    pub fn bits_until(&self, moment: Duration) -> u64 {
+        const NANOS: f64 = 1e9;
+        let passed = moment.min(self.until).saturating_sub(self.from);
+        let rise = self.full.saturating_sub(self.from);
+        // Seconds at the full rate that the rise amounts to.
+        let risen = passed.min(rise).as_nanos() as f64;
+        let rising = if rise.is_zero() {
+            0.0
+        } else {
+            risen * risen / (2.0 * rise.as_nanos() as f64)
+        };
+        let full = passed.saturating_sub(rise).as_nanos() as f64;
+        (self.rate.as_f64() * (rising + full) / NANOS) as u64
+    }
 }
 
 /// A workload with its asked rates.

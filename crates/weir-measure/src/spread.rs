@@ -133,6 +133,19 @@ impl Bins {
         self.bytes.get(bin).copied().unwrap_or(0)
     }
 
+    /// The width of a bin.
+    pub fn width(&self) -> Duration {
+        self.width
+    }
+
+    /// The range of bins from the first to the last that is not empty.
+    pub fn filled(&self) -> std::ops::Range<usize> {
+        let is_filled = |bytes: &u64| *bytes > 0;
+        let first = self.bytes.iter().position(is_filled).unwrap_or(0);
+        let end = self.bytes.iter().rposition(is_filled).map_or(0, |last| last + 1);
+        first..end
+    }
+
     /// Returns the sum of all bins.
     pub fn sum(&self) -> u64 {
         self.bytes.iter().sum()
