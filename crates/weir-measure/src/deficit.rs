@@ -21,7 +21,8 @@ use crate::spread::Bins;
 pub struct Moved {
     /// Bits that were asked for.
     pub asked: u64,
-    /// Bits that could have moved: injected by the end of the bin, and not delivered or given up before it.
+    /// Bits that could have moved: injected and not given up by the end of the bin, and not
+    /// delivered before it.
     pub available: u64,
     /// Bits that moved.
     pub moved: u64,
@@ -161,14 +162,14 @@ impl LinkBook {
         let mut waiting = 0_i128;
         for bin in 0..n_bins {
             let of = |bins: &Bins| i128::from(bins.get(bin));
-            let available = waiting + of(&book.injected);
+            let available = waiting + of(&book.injected) - of(&book.lost);
             let bits = Moved {
                 asked: asked_bits(&link.curves, (bin, width), hold_end),
                 available: bits(available),
                 moved: bits(of(&book.moved)),
                 failed: bits(of(&book.failed)),
             };
-            waiting = available - of(&book.moved) + of(&book.failed) - of(&book.lost);
+            waiting = available - of(&book.moved) + of(&book.failed);
             let waits: Vec<_> = signals.bin(at, bin).collect();
             let weights: Vec<u64> = waits.iter().map(|wait| wait.nanos).collect();
             let parts = split(bits, &weights);
@@ -366,7 +367,8 @@ mod tests {
         };
         let mut signals = Signals::new(SECOND);
         let disk = Place::new(PlaceKind::RseIn, "QMUL");
-        signals.add(0, (Wait::Disk, Some(&disk)), 4 * SECOND, (SECOND, 5 * SECOND));
+        let number = signals.place(&disk);
+        signals.add(0, (Wait::Disk, Some(number)), 4 * SECOND, (SECOND, 5 * SECOND));
         let mut book = DeficitBook::new(1, SECOND);
         book.injected(0, 3_000, SECOND / 2);
         book.moved(0, 1_600, (SECOND, 5 * SECOND));

@@ -13,11 +13,13 @@ use crate::accounting::{Accounting, Figures};
 use crate::advice;
 use crate::chain::{Chain, RuleRow};
 use crate::chain_report::{ChainReport, DeletionReport};
+use crate::deficit::DeficitBook;
 use crate::evenness::Evenness;
 use crate::report::{
-    Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
+    Audit, Build, CrossCheck, Event, Host, LinkDeficit, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
     WorkloadReport, ratio,
 };
+use crate::signals::Signals;
 use crate::snapshot::{self, Ended, RATE_WINDOW, Snapshot, Standing};
 use crate::spec::Spec;
 use crate::stability::variation;
@@ -32,6 +34,8 @@ pub struct Measurement {
     accounting: Accounting,
     chain: Chain,
     events: Vec<Event>,
+    signals: Signals,
+    deficits: Option<DeficitBook>,
     standing: Standing,
     /// The transfers that ended last.
     ended: VecDeque<Ended>,
@@ -101,12 +105,18 @@ pub struct Measured {
     chain: Chain,
     head: Head,
     events: Vec<Event>,
+    /// The waits of transfers.
+    pub signals: Signals,
+    deficits: Option<DeficitBook>,
 }
 
 impl Measurement {
     /// Begins to measure a plan.
     pub fn of(plan: &Plan) -> Self {
+        let spec = Spec::of(plan);
         Self {
+            signals: Signals::new(spec.bin),
+            deficits: None,
             head: Head {
                 challenge: plan.name.clone(),
                 description: plan.description.clone(),
@@ -116,7 +126,7 @@ impl Measurement {
                 planned: plan.variation(),
                 parameters: parameters(plan),
             },
-            accounting: Accounting::new(Spec::of(plan)),
+            accounting: Accounting::new(spec),
             chain: Chain::default(),
             events: Vec::new(),
             standing: Standing::default(),
@@ -160,6 +170,21 @@ impl Measurement {
     /// Records the current number of transfers that have not ended.
     pub fn standing(&mut self, standing: Standing) {
         self.standing = standing;
+    }
+
+    /// The waits of transfers, to be added to.
+    pub fn signals(&mut self) -> &mut Signals {
+        &mut self.signals
+    }
+
+    /// Takes the waits of transfers from a world that has kept them itself.
+    pub fn set_signals(&mut self, signals: Signals) {
+        self.signals = signals;
+    }
+
+    /// Takes the book of deficits from a world that knows every wait.
+    pub fn set_deficits(&mut self, deficits: DeficitBook) {
+        self.deficits = Some(deficits);
     }
 
     /// Records an event.
@@ -224,6 +249,8 @@ impl Measurement {
             chain: self.chain,
             head: self.head,
             events: self.events,
+            signals: self.signals,
+            deficits: self.deficits,
         }
     }
 }
@@ -246,6 +273,13 @@ impl Measured {
         self.chain.report(deletions)
     }
 
+    /// The parts of each link's deficit; empty where no world has kept them.
+    pub fn deficits(&self) -> Vec<LinkDeficit> {
+        let hold_end = self.spec.windows.hold_end;
+        let report = |book: &DeficitBook| book.report(&self.spec.links, &self.signals.for_report(), hold_end);
+        self.deficits.as_ref().map(report).unwrap_or_default()
+    }
+
     /// How even the run was; workloads with times of their own change the rate on purpose.
     fn evenness(&self) -> Option<Evenness> {
         if self.spec.workloads.iter().any(|workload| workload.hold.is_some()) {
@@ -259,12 +293,15 @@ impl Measured {
     /// The report.
     pub fn report(self, ending: Ending) -> Report {
         let evenness = self.evenness();
+        let deficits = self.deficits();
         let Self {
             mut figures,
             spec,
             chain,
             head,
             mut events,
+            signals,
+            ..
         } = self;
         figures.totals.deleted_files = ending.deleted_files;
         let thresholds: Vec<Evaluated> = head
@@ -321,6 +358,8 @@ impl Measured {
             chain: chain.report(ending.deletions),
             errors: figures.errors,
             series: figures.series,
+            signals: signals.for_report().report(&spec.links),
+            deficits,
             events,
             parameters,
         }

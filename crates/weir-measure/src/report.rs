@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
+pub use crate::deficit::LinkDeficit;
 pub use crate::evenness::{Cv, Evenness};
 pub use crate::quantiles::{Percentiles, Times};
+pub use crate::signals::LinkSignals;
 pub use crate::workload_report::{Cell, Step, WorkloadKind, WorkloadReport};
 
 /// Name and version of the contract, the value of [`Report::schema`].
@@ -92,6 +94,13 @@ pub struct Report {
     pub evenness: Option<Evenness>,
     /// Time series.
     pub series: Series,
+    /// The states in which the transfers of each link waited. Absent in reports of earlier builds, and for links of which
+    /// nothing is known.
+    #[serde(default)]
+    pub signals: Vec<LinkSignals>,
+    /// The parts of each link's deficit, from a world that knows them: the simulator. Absent elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deficits: Vec<LinkDeficit>,
     /// The events of the run, in order of time.
     pub events: Vec<Event>,
     /// Every drawn or derived parameter, for the record.

@@ -77,6 +77,8 @@ pub struct LinkScene {
     pub via: Vec<usize>,
     /// Largest rate of one transfer; `None` without bound.
     pub stream: Option<BitRate>,
+    /// The party that sets that rate.
+    pub stream_limit: StreamLimit,
     /// Weight of one transfer at a bottleneck.
     pub weight: f64,
     /// Share of attempts that fail here, by class.
@@ -87,6 +89,17 @@ pub struct LinkScene {
     pub max_active: u32,
     /// Indices of the groups that it passes, each once.
     pub groups: Vec<usize>,
+}
+
+/// The party that sets the largest rate of one transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamLimit {
+    /// The path: its window and round trip, or a rate that the file gives.
+    Path,
+    /// The source.
+    Source,
+    /// The destination.
+    Destination,
 }
 
 impl LinkScene {
@@ -292,6 +305,7 @@ impl Builder<'_> {
             rtt,
             via: self.segments(&model),
             stream: caps.into_iter().flatten().min(),
+            stream_limit: stream_limit(caps),
             weight: f64::from(streams) * self.weight(rtt),
             failures: classes(model.failures.as_ref()),
             stalls: model.stalls.unwrap_or(0.0),
@@ -341,6 +355,20 @@ fn pass_groups(link: &mut LinkScene, groups: &[GroupScene]) {
 
 fn scale(rate: &mut Option<BitRate>, factor: f64) {
     *rate = rate.map(|rate| rate.scale(factor).max(BitRate(1)));
+}
+
+/// The party with the lowest of the rates that path (two), source and destination set; the path where they are equal.
+fn stream_limit([window, rate, source, destination]: [Option<BitRate>; 4]) -> StreamLimit {
+    let limits = [
+        (window.into_iter().chain(rate).min(), StreamLimit::Path),
+        (source, StreamLimit::Source),
+        (destination, StreamLimit::Destination),
+    ];
+    let lowest = limits
+        .into_iter()
+        .filter_map(|(rate, limit)| Some((rate?, limit)))
+        .min_by_key(|(rate, _)| *rate);
+    lowest.map_or(StreamLimit::Path, |(_, limit)| limit)
 }
 
 /// Window ÷ RTT; without round trip there is no such bound.

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use weir_plan::{Challenge, Overrides};
-use weir_sched::{Command, Event, Link, Op, Priority, Record, SeId, Ticket};
+use weir_sched::{Command, Effect, Event, Input, Link, Op, Priority, Record, SeId, Ticket};
 use weir_sim::SimPlan;
+use weir_sim::policies::PolicyCore;
 use weir_sim::scene::Scene;
 use weir_sim::world::{NoDemand, Want, World};
 use weir_units::Timestamp;
-use weir_world::OpId;
 use weir_world::suite::{Harness, Probe};
+use weir_world::{Core, OpId};
 
 const GRID: &str = r#"
 name = "suite"
@@ -34,6 +35,22 @@ freezes = [{ at = "2 s", length = "10 s" }]
 "#;
 
 type SuiteProbe = Probe<Command, Record, Op, Event>;
+
+/// The suite's core, which keeps no account of waits.
+struct Probed(SuiteProbe);
+
+impl Core for Probed {
+    type Command = Command;
+    type Record = Record;
+    type Op = Op;
+    type Event = Event;
+
+    fn step(&mut self, now: Timestamp, inputs: &[Input], effects: &mut Vec<Effect>) {
+        self.0.step(now, inputs, effects);
+    }
+}
+
+impl PolicyCore for Probed {}
 
 struct Simulated<const IS_SLOW: bool> {
     world: World,
@@ -78,7 +95,7 @@ impl<const IS_SLOW: bool> Harness for Simulated<IS_SLOW> {
         };
         let challenge = Challenge::parse(&text, "suite.toml".as_ref()).unwrap();
         let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
-        let world = World::new(Scene::new(&plan), 1, vec![Box::new(core)]);
+        let world = World::new(Scene::new(&plan), 1, vec![Box::new(Probed(core))]);
         Self { world }
     }
 

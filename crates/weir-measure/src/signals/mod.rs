@@ -18,6 +18,9 @@ use places::Places;
 
 pub use report::{LinkSignals, WaitSeries};
 
+/// Values that a report has at most, so that a page of a thousand links still opens.
+const VALUES_MAX: usize = 1_000_000;
+
 /// Bins that are kept at most; a longer run has wider ones.
 const BINS_MAX: usize = 1_200;
 
@@ -26,12 +29,26 @@ const BINS_MAX: usize = 1_200;
 pub struct Signals {
     width: Duration,
     places: Places,
-    rows: BTreeMap<Key, Bins>,
-    known: BTreeSet<(usize, WaitPhase)>,
+    links: Vec<LinkRows>,
 }
 
-/// Link, state, and place by number.
-type Key = (usize, Wait, Option<u32>);
+/// A place by its number in one [`Signals`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlaceId(u32);
+
+/// The waits of one link. They are few, and found by a look at each.
+#[derive(Debug, Clone, Default)]
+struct LinkRows {
+    known: BTreeSet<WaitPhase>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    wait: Wait,
+    place: Option<PlaceId>,
+    bins: Bins,
+}
 
 /// A wait of one link in one bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +67,13 @@ impl Signals {
         Self {
             width,
             places: Places::default(),
-            rows: BTreeMap::new(),
-            known: BTreeSet::new(),
+            links: Vec::new(),
         }
+    }
+
+    /// The number of a place, which is noted if it is new.
+    pub fn place(&mut self, place: &Place) -> PlaceId {
+        PlaceId(self.places.number(place))
     }
 
     /// Adds the time that transfers of a link spent in a state between two moments, as a sum over the transfers. The
@@ -60,32 +81,65 @@ impl Signals {
     pub fn add(
         &mut self,
         link: usize,
-        (wait, place): (Wait, Option<&Place>),
+        (wait, place): (Wait, Option<PlaceId>),
         time: Duration,
         (from, to): (Duration, Duration),
     ) {
-        self.know(link, wait.phase());
+        let to = to.max(from);
+        self.make_room(to);
+        let width = self.width;
+        let link = self.link(link);
+        link.known.insert(wait.phase());
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if nanos == 0 {
             return;
         }
-        self.make_room(to.max(from));
-        let place = place.map(|place| self.places.number(place));
-        let width = self.width;
-        let bins = self.rows.entry((link, wait, place)).or_insert_with(|| Bins::new(width));
-        bins.add(nanos, from, to.max(from));
+        let found = link.rows.iter().position(|row| (row.wait, row.place) == (wait, place));
+        let at = found.unwrap_or_else(|| {
+            let bins = Bins::new(width);
+            link.rows.push(Row { wait, place, bins });
+            link.rows.len() - 1
+        });
+        link.rows[at].bins.add(nanos, from, to);
     }
 
     /// The states of a phase are measured on this link, whether or not anything waits in them.
     pub fn know(&mut self, link: usize, phase: WaitPhase) {
-        self.known.insert((link, phase));
+        self.link(link).known.insert(phase);
+    }
+
+    fn link(&mut self, link: usize) -> &mut LinkRows {
+        if self.links.len() <= link {
+            self.links.resize(link + 1, LinkRows::default());
+        }
+        &mut self.links[link]
     }
 
     fn make_room(&mut self, at: Duration) {
         while at.as_nanos() / self.width.as_nanos() >= BINS_MAX as u128 {
             self.width *= 2;
-            self.rows.values_mut().for_each(Bins::double);
+            self.double();
         }
+    }
+
+    fn double(&mut self) {
+        let rows = self.links.iter_mut().flat_map(|link| &mut link.rows);
+        rows.for_each(|row| row.bins.double());
+    }
+
+    /// The same in bins so wide that a report of them stays small.
+    #[must_use]
+    pub fn for_report(&self) -> Self {
+        let mut coarse = self.clone();
+        let values = |signals: &Self| -> usize {
+            let rows = signals.links.iter().flat_map(|link| &link.rows);
+            rows.map(|row| row.bins.filled().len()).sum()
+        };
+        while values(&coarse) > VALUES_MAX {
+            coarse.width *= 2;
+            coarse.double();
+        }
+        coarse
     }
 
     /// Width of the bins.
@@ -95,7 +149,7 @@ impl Signals {
 
     /// The waits of a link in a bin, in the order of a transfer's life.
     pub fn bin(&self, link: usize, bin: usize) -> impl Iterator<Item = WaitInBin<'_>> {
-        let waits = self.of(link).map(move |(wait, place, bins)| WaitInBin {
+        let waits = self.of(link).into_iter().map(move |(wait, place, bins)| WaitInBin {
             wait,
             place,
             nanos: bins.get(bin),
@@ -103,12 +157,13 @@ impl Signals {
         waits.filter(|wait| wait.nanos > 0)
     }
 
-    /// The rows of a link.
-    fn of(&self, link: usize) -> impl Iterator<Item = (Wait, Option<&Place>, &Bins)> {
-        let rows = self
-            .rows
-            .range((link, Wait::ALL[0], None)..(link + 1, Wait::ALL[0], None));
-        rows.map(|((_, wait, place), bins)| (*wait, place.map(|place| self.places.get(place)), bins))
+    /// The rows of a link, in the order of states and places.
+    fn of(&self, link: usize) -> Vec<(Wait, Option<&Place>, &Bins)> {
+        let rows = self.links.get(link).into_iter().flat_map(|link| &link.rows);
+        let place = |row: &Row| row.place.map(|place| self.places.get(place.0));
+        let mut rows: Vec<_> = rows.map(|row| (row.wait, place(row), &row.bins)).collect();
+        rows.sort_by_key(|(wait, place, _)| (*wait, *place));
+        rows
     }
 
     /// Share of each state in all waits of a link; empty if it never waited.
@@ -133,12 +188,9 @@ impl Signals {
     }
 
     fn report_of(&self, at: usize, link: &LinkSpec) -> Option<LinkSignals> {
-        let known = WaitPhase::ALL
-            .iter()
-            .filter(|phase| self.known.contains(&(at, **phase)));
-        let known: Vec<WaitPhase> = known.copied().collect();
-        let waits: Vec<WaitSeries> = self
-            .of(at)
+        let known: Vec<WaitPhase> = self.links.get(at)?.known.iter().copied().collect();
+        let rows = self.of(at).into_iter();
+        let waits: Vec<WaitSeries> = rows
             .map(|(wait, place, bins)| WaitSeries::of(wait, place, bins))
             .collect();
         (!known.is_empty()).then(|| LinkSignals {
@@ -178,7 +230,8 @@ mod tests {
         let mut signals = Signals::new(SECOND);
         let place = Place::new(PlaceKind::RseIn, "QMUL");
         // Two transfers waited from 0.5 s to 2.5 s.
-        signals.add(1, (Wait::Slots, Some(&place)), 4 * SECOND, (SECOND / 2, 5 * SECOND / 2));
+        let number = signals.place(&place);
+        signals.add(1, (Wait::Slots, Some(number)), 4 * SECOND, (SECOND / 2, 5 * SECOND / 2));
         let of = |bin| signals.bin(1, bin).map(|wait| wait.nanos).collect::<Vec<_>>();
         assert_eq!(
             [of(0), of(1), of(2), of(3)],
@@ -210,6 +263,23 @@ mod tests {
         let mut signals = Signals::new(SECOND);
         signals.add(0, (Wait::Data, None), SECOND, (9 * SECOND, 2 * SECOND));
         assert_eq!(signals.bin(0, 9).map(|wait| wait.nanos).sum::<u64>(), 1_000_000_000);
+    }
+
+    #[test]
+    fn a_report_of_many_links_has_wide_bins() {
+        let mut signals = Signals::new(SECOND);
+        for link in 0..1_000 {
+            for wait in &Wait::ALL[..4] {
+                signals.add(link, (*wait, None), 600 * SECOND, (Duration::ZERO, 600 * SECOND));
+            }
+        }
+        let coarse = signals.for_report();
+        assert_eq!(coarse.width(), 4 * SECOND);
+        let of = |signals: &Signals| -> u64 {
+            let bins = (0..600).flat_map(|bin| signals.bin(7, bin).map(|wait| wait.nanos).collect::<Vec<_>>());
+            bins.sum()
+        };
+        assert_eq!(of(&coarse), of(&signals));
     }
 
     proptest! {

@@ -9,6 +9,7 @@ use weir_units::{Bytes, Timestamp};
 use super::clocks::Clocks;
 use super::fill::Filling;
 use super::flows::{Class, FlowId, FlowTable};
+use super::held::{HeldTimes, Limit};
 use super::quantities::{ATTOS_PER_NANO, Moment, Rate, Weight};
 use super::shares::{NONE, Shares, cap_inside};
 
@@ -19,6 +20,24 @@ pub struct ResourceId(u32);
 /// A set of flows with the same path, weight and cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(u32);
+
+impl ClassId {
+    /// The place of the class in the order in which classes were made.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How long flows of a class were held back by one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldFlows {
+    /// The class.
+    pub class: ClassId,
+    /// The resource that froze their rates; `None` for the cap of the class.
+    pub by: Option<ResourceId>,
+    /// Sum over the flows, in nanoseconds, rounded down.
+    pub nanos: u128,
+}
 
 /// Division of a resource among the flows that cross it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +90,8 @@ pub struct Network {
     /// The clock of each resource.
     resource_clocks: Vec<u32>,
     routes_by_path: BTreeMap<Vec<(u32, u32)>, u32>,
-    classes_by_name: BTreeMap<(u32, Weight, u64), u32>,
+    classes_by_name: BTreeMap<(u32, Weight, u64, u32), u32>,
+    held: HeldTimes,
     grain: Grain,
     quantum: Duration,
     now: Moment,
@@ -106,6 +126,7 @@ impl Network {
             resource_clocks: Vec::new(),
             routes_by_path: BTreeMap::new(),
             classes_by_name: BTreeMap::new(),
+            held: HeldTimes::default(),
             grain: Grain::Nanosecond,
             quantum: Duration::ZERO,
             now: Moment::ZERO,
@@ -161,17 +182,24 @@ impl Network {
     /// The order of the path does not matter; a resource that is named twice is crossed twice. A class with neither
     /// resources nor cap moves any size at once.
     pub fn class(&mut self, path: &[ResourceId], weight: Weight, cap: Option<Rate>) -> ClassId {
+        self.class_of(0, path, weight, cap)
+    }
+
+    /// The same for the flows of one owner, apart from those of others with the same path, weight and cap. They get the
+    /// same rates, and [`Network::take_held`] tells them apart.
+    pub fn class_of(&mut self, owner: u32, path: &[ResourceId], weight: Weight, cap: Option<Rate>) -> ClassId {
         let route = self.route(path);
         let cap = cap_inside(cap);
         let next = self.classes.len() as u32;
         let id = *self
             .classes_by_name
-            .entry((route, weight, cap.to_bits()))
+            .entry((route, weight, cap.to_bits(), owner))
             .or_insert(next);
         if id == next {
             let boundless = path.is_empty() && cap.is_infinite();
             self.shares.add_class(route, weight, cap);
             self.clocks.add_class();
+            self.held.add_class();
             self.classes.push(Class::new(weight.as_f64(), boundless));
         }
         ClassId(id)
@@ -263,6 +291,20 @@ impl Network {
             return Rate::ZERO;
         }
         Rate::of_bytes(self.clocks.speed(on.clock) * on.weight)
+    }
+
+    /// Takes the time in which flows were held back since the last call, by class and limit. Every flow is held by exactly
+    /// one limit at a time.
+    pub fn take_held(&mut self, now: impl Into<Moment>) -> Vec<HeldFlows> {
+        self.run_to(now.into());
+        self.catch_up();
+        let held = self.held.take(self.now);
+        let of = |(class, by, nanos): (u32, Option<u32>, u128)| HeldFlows {
+            class: ClassId(class),
+            by: by.map(ResourceId),
+            nanos,
+        };
+        held.map(of).collect()
     }
 
     /// Counters of the network's work so far.
@@ -411,6 +453,7 @@ impl Network {
 
     /// Moves a class to the clock of its current bottleneck.
     fn reclock(&mut self, class: u32) {
+        self.note_limit(class);
         let clock = self.clock_of(class);
         let shown = self.shown(class);
         let on = &mut self.classes[class as usize];
@@ -427,6 +470,20 @@ impl Network {
             clock => shown - self.clocks.show(clock, self.now),
         };
         self.remark(class);
+    }
+
+    /// Notes the limit that holds the flows of a class back now.
+    fn note_limit(&mut self, class: u32) {
+        let flows = self.classes[class as usize].solved;
+        let limit = match flows {
+            0 => Limit::Nothing,
+            _ if self.shares.is_capped(class) => Limit::Cap,
+            _ => match self.shares.bottleneck(class) {
+                NONE => Limit::Nothing,
+                resource => Limit::Resource(resource),
+            },
+        };
+        self.held.change(class, self.now, flows, limit);
     }
 
     fn clock_of(&mut self, class: u32) -> u32 {

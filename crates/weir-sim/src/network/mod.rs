@@ -30,10 +30,11 @@ mod clocks;
 mod engine;
 mod fill;
 mod flows;
+mod held;
 mod quantities;
 mod shares;
 mod tournament;
 
-pub use engine::{ClassId, Ended, Network, ResourceId, Sharing, Work};
+pub use engine::{ClassId, Ended, HeldFlows, Network, ResourceId, Sharing, Work};
 pub use flows::FlowId;
 pub use quantities::{Moment, Rate, Weight};

@@ -7,8 +7,10 @@ mod slots;
 use std::fmt;
 
 use weir_sched::{
-    ActivityId, Command, Config, Direction, Event, GroupId, Link, Op, Record, Resource, Scheduler, SeId, Settings, VoId,
+    ActivityId, Command, Config, Direction, Event, GroupId, Link, LinkWaits, Op, Record, Resource, Scheduler, SeId,
+    Settings, VoId,
 };
+use weir_units::Timestamp;
 use weir_world::Core;
 
 use crate::scene::{LinkScene, Scene};
@@ -22,8 +24,24 @@ pub use slots::{Slots, SlotsConfig};
 /// Weir's default share.
 const SHARE: f64 = 100.0;
 
+/// A core that speaks the transfer service's words.
+pub trait PolicyCore: Core<Command = Command, Record = Record, Op = Op, Event = Event> {
+    /// Its account of the waits in its queue up to a moment; `None` if it keeps none.
+    fn waits(&self, _now: Timestamp) -> Option<Vec<LinkWaits>> {
+        None
+    }
+}
+
+impl PolicyCore for Scheduler {
+    fn waits(&self, now: Timestamp) -> Option<Vec<LinkWaits>> {
+        Some(Scheduler::waits(self, now).collect())
+    }
+}
+
+impl PolicyCore for Slots {}
+
 /// Any core that speaks the transfer service's words.
-pub type AnyCore = Box<dyn Core<Command = Command, Record = Record, Op = Op, Event = Event>>;
+pub type AnyCore = Box<dyn PolicyCore>;
 
 /// A scheduler under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use weir_sched::Input;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
-use super::attempt_state::{Attempt, Fate};
+use super::attempt_state::{Attempt, Fate, Preparation, Step};
 use super::events::Event;
 use super::storage::Way;
 use super::{Part, World};
@@ -27,11 +27,14 @@ impl World {
     pub(super) fn start(&mut self, core: u32, op: OpId, file: Key) {
         let now = self.now;
         let Some(entry) = self.files.get_mut(file) else { return };
-        let link = self.scene.asks[entry.ask as usize].link;
+        let ask = &self.scene.asks[entry.ask as usize];
+        let (link, is_rated) = (ask.link, ask.rate.0 > 0);
         entry.attempts += 1;
         entry.started = Some(now);
         let (first, size, streamed) = (entry.attempts == 1, entry.size, entry.mode == CopyMode::Streamed);
         let fate = self.draw_fate(link, size);
+        let preparation = self.preparation(link, first, streamed);
+        let time: std::time::Duration = preparation.iter().map(|(_, time)| *time).sum();
         let key = self.attempts.insert(Attempt {
             op,
             file,
@@ -45,6 +48,12 @@ impl World {
             flow: None,
             flows_since: now,
             reads_back: false,
+            preparation: Some(preparation),
+            is_rated,
+            step: None,
+            step_since: now,
+            data_since: now,
+            accounted: 0,
             moved: 0,
         });
         if let Some(entry) = self.files.get_mut(file) {
@@ -52,25 +61,48 @@ impl World {
         }
         self.checks.began(now, &self.scene, link);
         self.tell(core, op, WorldEvent::Started);
-        let at = now + self.preparation(link, first, streamed);
-        self.events.add(at, Event::Ready(key));
+        self.events.add(now + time, Event::Ready(key));
     }
 
-    fn preparation(&mut self, link: usize, first: bool, streamed: bool) -> std::time::Duration {
+    fn preparation(&mut self, link: usize, first: bool, streamed: bool) -> Preparation {
         let common = &self.scene.common;
         let scene = &self.scene.links[link];
         // A streamed copy opens two connections, one after the other.
-        let round_trips = common.handshakes * (1 + u32::from(streamed));
-        let mut time = common.startup + scene.rtt * round_trips;
+        let connections = 1 + u32::from(streamed);
+        let round_trips = |number: u32| scene.rtt * (number * connections);
+        // Of the round trips the first opens a connection, and the last asks for data; TLS needs those between them.
+        let (opens, asks) = (common.handshakes.min(1), u32::from(common.handshakes > 1));
+        let (look, agrees) = (common.startup, common.handshakes - opens - asks);
+        let mut steps = [
+            (Step::Token, std::time::Duration::ZERO),
+            (Step::Look, look),
+            (Step::Connect, round_trips(opens)),
+            (Step::Tls, round_trips(agrees)),
+            (Step::FirstByte, round_trips(asks)),
+            (Step::Delete, std::time::Duration::ZERO),
+        ];
         if let Some(model) = &self.scene.tokens {
-            time += self.tokens.wait(model, self.now);
+            steps[0].1 = self.tokens.wait(model, self.now);
         }
         let storage = &self.scene.storages[scene.destination];
         let overwrites = storage.model.overwrite.unwrap_or(0.0);
         if first && overwrites > 0.0 && draw::draw(&mut self.random[link]) < overwrites {
-            time += self.delete_time(scene.destination);
+            steps[5].1 = self.delete_time(scene.destination);
         }
-        time
+        steps
+    }
+
+    /// Accounts for the steps of an attempt's preparation, as far as they went.
+    fn account_preparation(&mut self, key: Key, until: Timestamp) {
+        let Some(attempt) = self.attempts.get_mut(key) else {
+            return;
+        };
+        let (link, mut from) = (attempt.link as usize, attempt.started);
+        for (step, time) in attempt.preparation.take().into_iter().flatten() {
+            let to = (from + time).min(until);
+            self.book.step(link, step, (from, to));
+            from = to;
+        }
     }
 
     fn draw_fate(&mut self, link: usize, size: u64) -> Fate {
@@ -102,6 +134,7 @@ impl World {
 
     /// An attempt is prepared.
     pub(super) fn ready(&mut self, key: Key) {
+        self.account_preparation(key, self.now);
         let Some(attempt) = self.attempts.get(key) else { return };
         if let Fate::Refused(class, party) = attempt.fate {
             return self.fail(key, class, party, Phase::Preparation, self.now);
@@ -131,6 +164,7 @@ impl World {
             };
             if !taken {
                 attempt.waits = true;
+                (attempt.step, attempt.step_since) = (Some(Step::Place(end)), self.now);
                 let patience = self.now + self.scene.common.stall_timeout;
                 self.events.add(patience, Event::Impatient(key));
                 return;
@@ -163,6 +197,7 @@ impl World {
         self.flows.insert(flow, key);
         if let Some(attempt) = self.attempts.get_mut(key) {
             (attempt.flow, attempt.flows_since) = (Some(flow), self.now);
+            attempt.data_since = self.now;
         }
         let scene = &self.scene.links[link as usize];
         let ends = [scene.source, scene.destination];
@@ -190,7 +225,11 @@ impl World {
         let weight = Weight::new(scene.weight).unwrap_or(Weight::ONE);
         // A path without any limit would move a file at once: 1 Eb/s stands for that.
         let cap = scene.stream.unwrap_or(super::storage::UNLIMITED);
-        let class = self.network.class(&path, weight, Some(Rate::from(cap)));
+        // Classes of their own for each link: the book tells whose flows were held back.
+        let class = self
+            .network
+            .class_of(2 * link + 1, &path, weight, Some(Rate::from(cap)));
+        self.book.class(class, link as usize, false);
         self.classes.insert((link, servers, streamed), class);
         class
     }
@@ -206,6 +245,7 @@ impl World {
         let (source, destination) = (scene.source, scene.destination);
         if attempt.reads_back {
             self.doors[destination].end(Way::Read);
+            (attempt.step, attempt.step_since) = (Some(Step::Close), at);
             return self
                 .events
                 .add(at + self.scene.common.finalization, Event::Complete(key));
@@ -217,6 +257,10 @@ impl World {
             _ => size,
         };
         let (fate, moved, link) = (attempt.fate, attempt.moved, attempt.link as usize);
+        let stalls = matches!(fate, Fate::Stalls(_));
+        attempt.step = Some(if stalls { Step::Stall } else { Step::Close });
+        attempt.step_since = at;
+        self.account_moved(key, at);
         self.doors[source].end(Way::Read);
         self.doors[destination].end(Way::Write);
         self.checks.moved(&self.scene, link, moved);
@@ -235,13 +279,14 @@ impl World {
         let Some(attempt) = self.attempts.get_mut(key) else {
             return;
         };
-        attempt.reads_back = true;
-        let (server, size) = (attempt.servers[1], attempt.moved);
+        (attempt.reads_back, attempt.step) = (true, None);
+        let (server, size, link) = (attempt.servers[1], attempt.moved, attempt.link);
         let mut path = Vec::new();
         self.doors[destination].path(Way::Read, server, &mut path);
         let cap = self.scene.storages[destination].model.stream_rate;
         let cap = Rate::from(cap.unwrap_or(super::storage::UNLIMITED));
-        let class = self.network.class(&path, Weight::ONE, Some(cap));
+        let class = self.network.class_of(2 * link + 2, &path, Weight::ONE, Some(cap));
+        self.book.class(class, link as usize, true);
         let flow = self.network.start(self.now, class, Bytes(size));
         (attempt.flow, attempt.flows_since) = (Some(flow), self.now);
         self.flows.insert(flow, key);
@@ -313,9 +358,15 @@ impl World {
     /// Ends an attempt: frees its resources, and informs its core.
     fn end(&mut self, key: Key, outcome: Outcome, at: Timestamp) {
         self.interrupt_flow(key);
+        self.account_preparation(key, at);
+        self.account_step(key, at);
         let Some(attempt) = self.attempts.remove(key) else {
             return;
         };
+        if attempt.is_rated && !matches!(outcome, Outcome::Done { .. }) {
+            let span = (attempt.data_since, at);
+            self.book.failed(attempt.link as usize, attempt.moved, span);
+        }
         self.release(key, &attempt);
         self.checks.ended(&self.scene, attempt.link as usize, attempt.moved);
         if let Some(file) = self.files.get_mut(attempt.file) {
@@ -346,6 +397,7 @@ impl World {
         }
         attempt.moved = moved.0;
         let link = attempt.link as usize;
+        self.account_moved(key, self.now);
         self.doors[source].end(Way::Read);
         self.doors[destination].end(Way::Write);
         self.checks.moved(&self.scene, link, moved.0);
@@ -376,10 +428,11 @@ impl World {
 
     /// An attempt got the place it waited for.
     fn go_on(&mut self, key: Key) {
+        self.account_step(key, self.now);
         let Some(attempt) = self.attempts.get_mut(key) else {
             return;
         };
-        attempt.waits = false;
+        (attempt.waits, attempt.step) = (false, None);
         attempt.held += 1;
         self.acquire(key);
     }

@@ -1,5 +1,7 @@
 //! The state of an attempt.
 
+use std::time::Duration;
+
 use weir_units::Timestamp;
 use weir_world::{ErrorClass, OpId, Party};
 
@@ -24,9 +26,47 @@ pub(crate) struct Attempt {
     /// When that began.
     pub(super) flows_since: Timestamp,
     pub(super) reads_back: bool,
+    /// The steps before its first place, with their lengths, until they are over.
+    pub(super) preparation: Option<Preparation>,
+    /// Whether its bytes count towards an asked rate.
+    pub(super) is_rated: bool,
+    /// The step that it waits in; none while bytes flow.
+    pub(super) step: Option<Step>,
+    /// Until when that step is accounted for.
+    pub(super) step_since: Timestamp,
+    /// When its data began to flow.
+    pub(super) data_since: Timestamp,
+    /// Bytes among those that it moved that are accounted for.
+    pub(super) accounted: u64,
     /// Bytes that arrived by flows that have ended.
     pub(super) moved: u64,
 }
+
+/// A step of an attempt, other than the flow of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It waits for its tokens.
+    Token,
+    /// It looks at source and destination.
+    Look,
+    /// It opens connections.
+    Connect,
+    /// It agrees on TLS.
+    Tls,
+    /// It has asked for data.
+    FirstByte,
+    /// An old file is deleted.
+    Delete,
+    /// It waits for a connection or a server at the source (0) or the destination (1).
+    Place(usize),
+    /// Its bytes have stopped.
+    Stall,
+    /// Its file is closed.
+    Close,
+}
+
+/// The steps before the first place of an attempt, in their order.
+pub(super) type Preparation = [(Step, Duration); 6];
 
 /// How an attempt will end, drawn when it starts.
 #[derive(Debug, Clone, Copy, PartialEq)]

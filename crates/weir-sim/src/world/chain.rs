@@ -57,12 +57,16 @@ impl Chain {
 
     /// Asks for a rule.
     pub(super) fn ask(&mut self, world: &mut World, ask: usize, wants: &[Want]) {
+        let link = world.scene().asks[ask].link;
+        world.book.in_catalogue(link, wants.len() as i64, world.now);
         self.catalog.ask(world.now, ask, wants);
         self.turn(world);
     }
 
     /// A transfer has ended.
     pub(super) fn ended(&mut self, world: &mut World, row: &Row) {
+        let link = world.scene().asks[row.ask].link;
+        world.book.in_catalogue(link, 1, world.now);
         self.catalog.ended(world.now, row);
         self.turn(world);
     }
@@ -95,7 +99,9 @@ impl Chain {
         match order {
             Order::Cancel(transfers) => world.cancel(&transfers),
             Order::Submit { ask, files, wants } => {
-                let (terms, activity) = self.jobs[&world.scene().asks[ask].workload];
+                let (link, workload) = (world.scene().asks[ask].link, world.scene().asks[ask].workload);
+                let (terms, activity) = self.jobs[&workload];
+                world.book.in_catalogue(link, -(wants.len() as i64), world.now);
                 let ids = world.submit(0, ask, terms, activity, &wants);
                 self.n_submitted += ids.len() as u64;
                 for (file, id) in files.into_iter().zip(ids) {

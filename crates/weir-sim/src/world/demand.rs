@@ -6,7 +6,8 @@ use std::time::Duration;
 use rand_chacha::rand_core::RngCore;
 use weir_measure::chain::RuleRow;
 use weir_measure::chain_report::DeletionReport;
-use weir_measure::{Failure, Measured, Measurement};
+use weir_measure::deficit::DeficitBook;
+use weir_measure::{Failure, Measured, Measurement, Signals};
 use weir_plan::{Inject, LedgerRow, LinkObservation, RatesCore, RatesPlan, Workload, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
@@ -226,7 +227,9 @@ impl<'s> Traffic<'s> {
     }
 
     /// Computes the figures of a run whose last transfer ended at a moment.
-    pub(crate) fn measured(mut self, ended: Timestamp) -> Measured {
+    pub(crate) fn measured(mut self, ended: Timestamp, (signals, deficits): (Signals, DeficitBook)) -> Measured {
+        self.measurement.set_signals(signals);
+        self.measurement.set_deficits(deficits);
         let over = self.over.unwrap_or(ended);
         self.measurement.close(over.since(Timestamp(0)));
         let windows = self.measurement.spec().windows;
@@ -378,6 +381,9 @@ impl Demand for Traffic<'_> {
         };
         let wants = std::mem::take(&mut self.tallies[ask].wants);
         self.injected += wants.len() as u64;
+        let link = world.scene().asks[ask].link;
+        let bytes = wants.iter().map(|want| want.size).sum();
+        world.book.injected(link, bytes, world.now);
         if let Some(chain) = self.chain.as_mut().filter(|chain| chain.has(workload)) {
             self.n_ruled += wants.len() as u64;
             return chain.ask(world, ask, &wants);
@@ -392,9 +398,13 @@ impl Demand for Traffic<'_> {
         if let Some(stepper) = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload) {
             return stepper.ended(TransferId(row.id), world);
         }
-        match self.chain.as_mut().filter(|chain| chain.has(workload)) {
-            Some(chain) => chain.ended(world, row),
-            None => self.tallies[row.ask].ended(row),
+        if let Some(chain) = self.chain.as_mut().filter(|chain| chain.has(workload)) {
+            return chain.ended(world, row);
+        }
+        self.tallies[row.ask].ended(row);
+        if row.state != Settled::Finished {
+            let link = world.scene().asks[row.ask].link;
+            world.book.lost(link, row.size, world.now);
         }
     }
 
@@ -431,6 +441,7 @@ impl Demand for Traffic<'_> {
         self.measurement
             .gauge(at, world.active() as u64, world.queued() as u64 + held);
         world.check_capacities();
+        world.account();
         if self.hold.contains(&world.now) {
             let usage = world.usage();
             let links: Vec<f64> = world.checks.links_in_use().collect();

@@ -5,13 +5,16 @@
 //! none has more effects at that moment. With a [tick](crate::scene::Scene::tick) moments are whole multiples of it:
 //! all events within a tick are handled together at its end; records keep their own times.
 
+mod account;
 mod attempt;
 mod attempt_state;
+mod book;
 mod chain;
 mod core_runner;
 mod demand;
 mod events;
 mod file;
+mod meters;
 mod probe;
 mod run;
 mod steps;
@@ -27,7 +30,7 @@ use weir_plan::stream;
 use weir_sched::{
     Command, Effect, Event as CoreEvent, Input, JobId, JobSpec, Op, Record, Settled, Terms, TransferSpec,
 };
-use weir_units::{BitRate, Timestamp};
+use weir_units::Timestamp;
 use weir_world::{Failure, OpId, TransferId, WorldEvent};
 
 use crate::background;
@@ -38,6 +41,7 @@ use crate::policies::AnyCore;
 use crate::scene::{Scene, outages};
 use crate::slab::{Key, Slab};
 use attempt_state::Attempt;
+use book::WaitBook;
 use core_runner::CoreRunner;
 use events::{Event, Events};
 use file::{File, Files};
@@ -80,6 +84,9 @@ pub struct World {
     ended: Vec<Ended>,
     effects: Vec<Effect>,
     probe: Probe,
+    book: WaitBook,
+    /// The number of each link, by source and destination.
+    link_numbers: BTreeMap<(usize, usize), usize>,
 }
 
 impl World {
@@ -120,9 +127,12 @@ impl World {
             ended: Vec::new(),
             effects: Vec::new(),
             probe: Probe::default(),
+            book: WaitBook::new(&scene, Duration::from_secs(1)),
+            link_numbers: numbers(&scene),
             wires,
             scene,
         };
+        world.note_places();
         world.foresee();
         world
     }
@@ -503,6 +513,10 @@ impl World {
         if file.attempts == 0 {
             file.ended = self.now;
         }
+        if file.delivered || (state == Settled::Failed && file.late.is_none()) {
+            let link = self.scene.asks[file.ask as usize].link;
+            self.book.recorded(link, (file.ended, self.now));
+        }
         let row = file.row(state);
         self.checks.settled(&row);
         demand.settled(self, &row);
@@ -534,27 +548,12 @@ impl World {
         self.tell(core, op, WorldEvent::Progress(moved));
         self.watch(link, key);
     }
+}
 
-    /// The current rate on a wire: a site's connection (`"SITE in"`, `"SITE out"`), a segment by its name, or a link
-    /// with a capacity of its own (`"A→B"`). `None` if there is no such wire.
-    pub fn carried(&mut self, wire: &str) -> Option<BitRate> {
-        let mut meters = self.wires.meters(self.now, self.scene.tick);
-        let (_, resource, _) = meters.find(|(name, ..)| *name == wire)?;
-        Some(BitRate::from(self.network.used(resource)))
-    }
-
-    /// Compares the rate of each wire with its capacity.
-    fn check_capacities(&mut self) {
-        let meters: Vec<_> = self
-            .wires
-            .meters(self.now, self.scene.tick)
-            .map(|(name, id, most)| (name.to_owned(), id, most))
-            .collect();
-        for (name, resource, most) in meters {
-            let used = BitRate::from(self.network.used(resource));
-            self.checks.carries(self.now, &name, used, most);
-        }
-    }
+/// The number of each link, by source and destination.
+fn numbers(scene: &Scene) -> BTreeMap<(usize, usize), usize> {
+    let links = scene.links.iter().enumerate();
+    links.map(|(at, link)| ((link.source, link.destination), at)).collect()
 }
 
 /// The source of files in the world, which is informed of their ends.

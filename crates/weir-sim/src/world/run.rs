@@ -62,6 +62,7 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);
     world.set_marker_interval(plan.sim.marker_interval);
+    world.set_bin(weir_measure::Spec::of(plan).bin);
     world.probe = probe.clone();
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
@@ -80,6 +81,7 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
         probe.reach(next);
         let direct = world.take_rows();
         let (ruled, rules) = traffic.take_told();
+        ruled.iter().for_each(|row| world.account_ruled(row));
         let direct = direct.into_iter().filter(|row| !traffic.is_ruled(&scene, row));
         let rows: Vec<Row> = direct.chain(ruled).collect();
         for row in rows {
@@ -103,7 +105,9 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     }
     let deletions = traffic.deletions();
     let (usage, link_usage) = traffic.mean_usage();
-    let measured = traffic.measured(now);
+    world.account();
+    let account = world.book.take(&scene);
+    let measured = traffic.measured(now, account);
     Outcome {
         injected,
         given_up,

@@ -175,6 +175,14 @@ impl Doors {
         path.extend(server.map(|server| self.servers[usize::from(server)].resource));
     }
 
+    /// The resources of the storage, and those of its servers with their numbers.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (ResourceId, Option<usize>)> {
+        let own = [self.read, self.write, self.disk].into_iter().flatten();
+        let servers = self.servers.iter().enumerate();
+        own.map(|resource| (resource, None))
+            .chain(servers.map(|(number, server)| (server.resource, Some(number))))
+    }
+
     pub(crate) fn begin(&mut self, way: Way) {
         self.flows[way as usize] += 1;
         self.stale = true;

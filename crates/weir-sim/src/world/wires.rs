@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use weir_units::{BitRate, Timestamp};
+use weir_world::{Place, PlaceKind};
 
 use crate::background::Background;
 use crate::network::{Network, Rate, ResourceId, Sharing};
 use crate::scene::{LinkScene, Scene};
 
+/// No traffic that is not ours.
+const ALONE: (BitRate, f64) = (BitRate::ZERO, 0.0);
+
 /// One wire: a capacity, and traffic on it that is not ours.
 #[derive(Debug)]
 struct Wire {
     name: String,
+    place: Place,
     resource: ResourceId,
     capacity: BitRate,
     background: Background,
@@ -36,47 +41,44 @@ impl Wires {
         let mut wires = Self::default();
         for site in &scene.sites {
             let variation = site.model.background_variation.unwrap_or(0.0);
-            let mut end = |way: &str, capacity: Option<BitRate>, background: Option<BitRate>| {
-                let name = format!("{} {way}", site.name);
-                capacity
-                    .map(|capacity| wires.add(name, capacity, background.unwrap_or_default(), variation, seed, network))
+            let mut end = |way: &str, kind: PlaceKind, capacity: Option<BitRate>, background: Option<BitRate>| {
+                let names = (format!("{} {way}", site.name), Place::new(kind, &site.name));
+                let background = (background.unwrap_or_default(), variation);
+                capacity.map(|capacity| wires.add(names, capacity, background, seed, network))
             };
             let ends = [
-                end("in", site.model.inward, site.model.background_in),
-                end("out", site.model.outward, site.model.background_out),
+                end("in", PlaceKind::SiteIn, site.model.inward, site.model.background_in),
+                end("out", PlaceKind::SiteOut, site.model.outward, site.model.background_out),
             ];
             wires.sites.push(ends);
         }
         for segment in &scene.segments {
-            let (background, variation) = (segment.background, segment.background_variation);
-            let wire = wires.add(
-                segment.name.clone(),
-                segment.capacity,
-                background,
-                variation,
-                seed,
-                network,
-            );
+            let background = (segment.background, segment.background_variation);
+            let names = (segment.name.clone(), Place::new(PlaceKind::Segment, &segment.name));
+            let wire = wires.add(names, segment.capacity, background, seed, network);
             wires.segments.push(wire);
         }
         for link in &scene.links {
+            let names = |name: String| (name.clone(), Place::new(PlaceKind::Path, name));
             let own = link
                 .capacity
-                .map(|capacity| wires.add(link.link.to_string(), capacity, BitRate::ZERO, 0.0, seed, network));
+                .map(|capacity| wires.add(names(link.link.to_string()), capacity, ALONE, seed, network));
             wires.links.push(own);
         }
         let rate = scene.common.streamed_rate;
-        wires.service =
-            rate.map(|rate| wires.add("transfer service".to_owned(), rate, BitRate::ZERO, 0.0, seed, network));
+        let names = (
+            "transfer service".to_owned(),
+            Place::new(PlaceKind::Service, "transfer"),
+        );
+        wires.service = rate.map(|rate| wires.add(names, rate, ALONE, seed, network));
         wires
     }
 
     fn add(
         &mut self,
-        name: String,
+        (name, place): (String, Place),
         capacity: BitRate,
-        background: BitRate,
-        variation: f64,
+        (background, variation): (BitRate, f64),
         seed: u64,
         network: &mut Network,
     ) -> ResourceId {
@@ -84,6 +86,7 @@ impl Wires {
             resource: network.add_resource(capacity.into(), Sharing::Shared),
             background: Background::new(&name, background, variation, seed),
             name,
+            place,
             capacity,
             before: (Timestamp(0), capacity),
         };
@@ -134,6 +137,11 @@ impl Wires {
             let left = wire.left();
             network.set_capacity(now, resource, Rate::from(left));
         }
+    }
+
+    /// Each wire as a place.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&Place, ResourceId)> {
+        self.all.iter().map(|wire| (&wire.place, wire.resource))
     }
 
     /// A site's inward and outward connections, with their capacities.

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
 mod agreement;
+mod held;
 mod naive;
