@@ -115,7 +115,7 @@ impl Measurement {
     pub fn of(plan: &Plan) -> Self {
         let spec = Spec::of(plan);
         Self {
-            signals: Signals::new(spec.bin),
+            signals: Signals::new(spec.signal_bin()),
             deficits: None,
             head: Head {
                 challenge: plan.name.clone(),
@@ -276,7 +276,7 @@ impl Measured {
     /// The parts of each link's deficit; empty where no world has kept them.
     pub fn deficits(&self) -> Vec<LinkDeficit> {
         let hold_end = self.spec.windows.hold_end;
-        let report = |book: &DeficitBook| book.report(&self.spec.links, &self.signals.for_report(), hold_end);
+        let report = |book: &DeficitBook| book.report(&self.spec.links, &self.signals, hold_end);
         self.deficits.as_ref().map(report).unwrap_or_default()
     }
 
@@ -358,7 +358,7 @@ impl Measured {
             chain: chain.report(ending.deletions),
             errors: figures.errors,
             series: figures.series,
-            signals: signals.for_report().report(&spec.links),
+            signals: signals.report(&spec.links),
             deficits,
             events,
             parameters,

@@ -9,6 +9,10 @@ use weir_units::BitRate;
 
 use crate::report::WorkloadKind;
 
+/// Values of the signals of a run, at most about, if each link has as many series as [`SERIES_OF_A_LINK`].
+const SIGNALS_MAX: u64 = 1_000_000;
+/// See [`SIGNALS_MAX`]; measured in simulated runs: five to twelve.
+const SERIES_OF_A_LINK: u64 = 10;
 /// Bins of a series, at most about: short runs show seconds.
 const BINS_MAX: u64 = 600;
 
@@ -210,6 +214,16 @@ impl Spec {
             bin: windows.bin(),
             windows,
         }
+    }
+
+    /// The width of the bins of signals: that of the series, or twice it, four times, …, where there are many links.
+    pub fn signal_bin(&self) -> Duration {
+        let mut width = self.bin;
+        let n_bins = |width: Duration| (self.windows.drain_end.as_nanos().div_ceil(width.as_nanos())) as u64;
+        while n_bins(width) > 1 && n_bins(width) * self.links.len() as u64 * SERIES_OF_A_LINK > SIGNALS_MAX {
+            width *= 2;
+        }
+        width
     }
 
     /// Whether the hold ends with the last step: no rate is asked.

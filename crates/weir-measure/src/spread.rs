@@ -111,6 +111,10 @@ impl Bins {
         if self.bytes.len() <= last {
             self.bytes.resize(last + 1, 0);
         }
+        if first == last {
+            self.bytes[first] += bytes;
+            return;
+        }
         each_bin(bytes, (start, end), self.width, first..=last, |bin, share| {
             self.bytes[bin] += share;
         });
@@ -157,6 +161,12 @@ impl Bins {
     }
 
     fn index(&self, at: Duration) -> usize {
+        // Division of 64 bits takes a tenth of the time, and 2⁶⁴ ns are 584 years.
+        if let Ok((at, width)) = u64::try_from(at.as_nanos()).and_then(|at| Ok((at, self.width.as_nanos().try_into()?)))
+        {
+            let width: u64 = width;
+            return (at / width) as usize;
+        }
         usize::try_from(at.as_nanos() / self.width.as_nanos()).expect("a bin number fits a usize")
     }
 }

@@ -7,7 +7,7 @@
 mod places;
 mod report;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_world::{Place, Wait, WaitPhase};
@@ -18,11 +18,8 @@ use places::Places;
 
 pub use report::{LinkSignals, WaitSeries};
 
-/// Values that a report has at most, so that a page of a thousand links still opens.
-const VALUES_MAX: usize = 1_000_000;
-
 /// Bins that are kept at most; a longer run has wider ones.
-const BINS_MAX: usize = 1_200;
+const BINS_MAX: u32 = 1_200;
 
 /// Waits by link, state and place; see the module.
 #[derive(Debug, Clone)]
@@ -39,7 +36,7 @@ pub struct PlaceId(u32);
 /// The waits of one link. They are few, and found by a look at each.
 #[derive(Debug, Clone, Default)]
 struct LinkRows {
-    known: BTreeSet<WaitPhase>,
+    known: [bool; WaitPhase::ALL.len()],
     rows: Vec<Row>,
 }
 
@@ -86,14 +83,14 @@ impl Signals {
         (from, to): (Duration, Duration),
     ) {
         let to = to.max(from);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if nanos == 0 {
+            return self.know(link, wait.phase());
+        }
         self.make_room(to);
         let width = self.width;
         let link = self.link(link);
-        link.known.insert(wait.phase());
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        if nanos == 0 {
-            return;
-        }
+        link.known[wait.phase() as usize] = true;
         let found = link.rows.iter().position(|row| (row.wait, row.place) == (wait, place));
         let at = found.unwrap_or_else(|| {
             let bins = Bins::new(width);
@@ -105,7 +102,7 @@ impl Signals {
 
     /// The states of a phase are measured on this link, whether or not anything waits in them.
     pub fn know(&mut self, link: usize, phase: WaitPhase) {
-        self.link(link).known.insert(phase);
+        self.link(link).known[phase as usize] = true;
     }
 
     fn link(&mut self, link: usize) -> &mut LinkRows {
@@ -116,30 +113,11 @@ impl Signals {
     }
 
     fn make_room(&mut self, at: Duration) {
-        while at.as_nanos() / self.width.as_nanos() >= BINS_MAX as u128 {
+        while at >= self.width * BINS_MAX {
             self.width *= 2;
-            self.double();
+            let rows = self.links.iter_mut().flat_map(|link| &mut link.rows);
+            rows.for_each(|row| row.bins.double());
         }
-    }
-
-    fn double(&mut self) {
-        let rows = self.links.iter_mut().flat_map(|link| &mut link.rows);
-        rows.for_each(|row| row.bins.double());
-    }
-
-    /// The same in bins so wide that a report of them stays small.
-    #[must_use]
-    pub fn for_report(&self) -> Self {
-        let mut coarse = self.clone();
-        let values = |signals: &Self| -> usize {
-            let rows = signals.links.iter().flat_map(|link| &link.rows);
-            rows.map(|row| row.bins.filled().len()).sum()
-        };
-        while values(&coarse) > VALUES_MAX {
-            coarse.width *= 2;
-            coarse.double();
-        }
-        coarse
     }
 
     /// Width of the bins.
@@ -188,7 +166,9 @@ impl Signals {
     }
 
     fn report_of(&self, at: usize, link: &LinkSpec) -> Option<LinkSignals> {
-        let known: Vec<WaitPhase> = self.links.get(at)?.known.iter().copied().collect();
+        let is_known = self.links.get(at)?.known;
+        let known = WaitPhase::ALL.iter().zip(is_known).filter(|(_, is_known)| *is_known);
+        let known: Vec<WaitPhase> = known.map(|(phase, _)| *phase).collect();
         let rows = self.of(at).into_iter();
         let waits: Vec<WaitSeries> = rows
             .map(|(wait, place, bins)| WaitSeries::of(wait, place, bins))
@@ -265,23 +245,6 @@ mod tests {
         assert_eq!(signals.bin(0, 9).map(|wait| wait.nanos).sum::<u64>(), 1_000_000_000);
     }
 
-    #[test]
-    fn a_report_of_many_links_has_wide_bins() {
-        let mut signals = Signals::new(SECOND);
-        for link in 0..1_000 {
-            for wait in &Wait::ALL[..4] {
-                signals.add(link, (*wait, None), 600 * SECOND, (Duration::ZERO, 600 * SECOND));
-            }
-        }
-        let coarse = signals.for_report();
-        assert_eq!(coarse.width(), 4 * SECOND);
-        let of = |signals: &Signals| -> u64 {
-            let bins = (0..600).flat_map(|bin| signals.bin(7, bin).map(|wait| wait.nanos).collect::<Vec<_>>());
-            bins.sum()
-        };
-        assert_eq!(of(&coarse), of(&signals));
-    }
-
     proptest! {
         /// However long a run becomes, no nanosecond is lost.
         #[test]
@@ -293,7 +256,7 @@ mod tests {
                 signals.add(link, (Wait::ALL[wait], None), length, (from, from + length));
                 sum += length.as_nanos();
             }
-            let all: u64 = (0..3).flat_map(|link| (0..BINS_MAX).map(move |bin| (link, bin)))
+            let all: u64 = (0..3).flat_map(|link| (0..BINS_MAX as usize).map(move |bin| (link, bin)))
                 .map(|(link, bin)| signals.bin(link, bin).map(|wait| wait.nanos).sum::<u64>())
                 .sum();
             prop_assert_eq!(u128::from(all), sum);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_sched::Settled;
 use weir_units::Timestamp;
 
+use super::attempt_state::Attempt;
 use super::book::{WaitBook, span};
 use super::{Row, World};
 use crate::slab::Key;
@@ -35,8 +36,10 @@ impl World {
         for held in self.network.take_held(self.now) {
             self.book.flows(&self.scene, held, span);
         }
-        let running: Vec<Key> = self.attempts.iter().map(|(key, _)| key).collect();
-        for key in running {
+        let lasts = |attempt: &Attempt| attempt.flow.is_some() || attempt.step.is_some();
+        let lasting = self.attempts.iter().filter(|(_, attempt)| lasts(attempt));
+        let lasting: Vec<Key> = lasting.map(|(key, _)| key).collect();
+        for key in lasting {
             self.account_moved(key, self.now);
             self.account_step(key, self.now);
         }

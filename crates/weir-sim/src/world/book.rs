@@ -102,6 +102,9 @@ impl WaitBook {
 
     /// A step of one attempt lasted from one moment to another.
     pub(super) fn step(&mut self, link: usize, step: Step, (from, to): (Timestamp, Timestamp)) {
+        if to <= from {
+            return;
+        }
         let [source, destination, path] = self.ends[link];
         let (wait, place) = match step {
             Step::Token => (Wait::Token, Some(self.issuer)),

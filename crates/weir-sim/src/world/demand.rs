@@ -75,6 +75,9 @@ pub(crate) struct Traffic<'s> {
     usage: UsageBook,
     /// Pause between two samples.
     bin: Duration,
+    /// Pause between two accounts of waits, and the time of the last.
+    signal_bin: Duration,
+    accounted: Timestamp,
     /// When nothing more is injected; `None` while steps go on.
     over: Option<Timestamp>,
     planned_end: Timestamp,
@@ -139,6 +142,8 @@ impl<'s> Traffic<'s> {
             chain,
             usage: UsageBook::new(world.scene()),
             bin,
+            signal_bin: measurement.spec().signal_bin(),
+            accounted: Timestamp(0),
             over: None,
             planned_end,
             drain: plan.phases.drain,
@@ -441,7 +446,10 @@ impl Demand for Traffic<'_> {
         self.measurement
             .gauge(at, world.active() as u64, world.queued() as u64 + held);
         world.check_capacities();
-        world.account();
+        if world.now >= self.accounted + self.signal_bin {
+            self.accounted = world.now;
+            world.account();
+        }
         if self.hold.contains(&world.now) {
             let usage = world.usage();
             let links: Vec<f64> = world.checks.links_in_use().collect();

@@ -62,7 +62,7 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);
     world.set_marker_interval(plan.sim.marker_interval);
-    world.set_bin(weir_measure::Spec::of(plan).bin);
+    world.set_bin(weir_measure::Spec::of(plan).signal_bin());
     world.probe = probe.clone();
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
