@@ -26,6 +26,7 @@ pub mod authorize;
 pub mod ca;
 mod cache;
 pub mod client;
+mod creator;
 mod denied;
 mod error;
 pub mod files;
@@ -48,6 +49,7 @@ pub mod x509;
 pub use authorize::{
     Denied, DeniedReason, Operation, authorize, authorize_certificate, authorize_move, authorize_with, move_needs,
 };
+pub use creator::Creator;
 pub use error::{AuthError, RETRY_AFTER, error_chain, is_mark, one_line, peer_line, peer_text};
 pub use path::{PathError, StoragePath, url_segment};
 pub use redact::redact;

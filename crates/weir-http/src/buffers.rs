@@ -1,4 +1,5 @@
-//! The limit of buffered body bytes per connection; the memory budget adjusts it while a body moves.
+//! The limit of buffered body bytes per connection, which the memory budget adjusts while a body moves; and the waits for
+//! the socket behind these buffers.
 
 use std::{
     fmt,
@@ -8,6 +9,8 @@ use std::{
     },
 };
 
+use crate::SocketWaits;
+
 /// The limit of one connection; clones share it.
 ///
 /// A connection limited to `n` bytes holds at most `n` bytes that it has read and not handed on. TLS adds up to `n`
@@ -15,7 +18,10 @@ use std::{
 /// yet taken by the other side. With TLS 1.2 rustls decrypts all received bytes at once, and copies them: the same
 /// twice more.
 #[derive(Clone)]
-pub struct Buffers(Arc<AtomicUsize>);
+pub struct Buffers {
+    bound: Arc<AtomicUsize>,
+    waits: SocketWaits,
+}
 
 impl Buffers {
     /// The least that a bound can be: a TLS record (RFC 8446 section 5.1).
@@ -26,17 +32,26 @@ impl Buffers {
 
     /// Changes the limit. Bytes already held stay until they are handed on.
     pub fn bound(&self, bytes: usize) {
-        self.0.store(bytes.clamp(Self::LEAST, Self::MOST), Ordering::Relaxed);
+        self.bound
+            .store(bytes.clamp(Self::LEAST, Self::MOST), Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    /// How long the connection waited for its socket.
+    pub fn socket_waits(&self) -> &SocketWaits {
+        &self.waits
     }
 }
 
 impl Default for Buffers {
     fn default() -> Self {
-        Self(Arc::new(AtomicUsize::new(Self::MOST)))
+        Self {
+            bound: Arc::new(AtomicUsize::new(Self::MOST)),
+            waits: SocketWaits::default(),
+        }
     }
 }
 

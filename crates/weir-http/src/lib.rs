@@ -26,7 +26,9 @@
 //! ```
 
 pub mod body;
+pub mod body_pace;
 mod buffers;
+pub mod chronograph;
 mod client;
 mod client_certificates;
 mod connect;
@@ -54,6 +56,7 @@ mod server_certificates;
 mod sessions;
 mod slow_reader;
 mod socket;
+mod socket_waits;
 mod tcp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -79,5 +82,6 @@ pub use rustls::CertificateError;
 pub use server::{ConnectionInfo, Reservation, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
 pub use slow_reader::{CutShort, Pace};
 pub use socket::{SocketSettings, SocketWatch, TcpFigures, TcpLedger, TcpTotals};
+pub use socket_waits::{ReceiveQueue, SocketWaits};
 pub use tls::{Identity, TrustRoots, certificate_names, client_config, server_config, server_config_asking};
 pub use until_sent::UntilSent;

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use crate::{
+    SocketWaits,
     buffers::{AdjustableAhead, Buffers},
     direct::{Direct, Next},
     slow_reader::{CutShort, Pace, Slow, WriteWatch},
@@ -29,6 +30,7 @@ pub(crate) struct Tcp {
     /// Parts of files that are to be sent in place of bytes.
     direct: Option<Direct>,
     buffers: Buffers,
+    waits: SocketWaits,
     /// The pace required of the other side.
     taking: Option<Box<WriteWatch>>,
     cut_short: CutShort,
@@ -38,11 +40,13 @@ pub(crate) struct Tcp {
 
 impl Tcp {
     pub(crate) fn new(stream: TcpStream, write_timeout: Option<Duration>) -> Self {
+        let buffers = Buffers::default();
         Self {
             entry: None,
             stream: Watched::new(stream),
             direct: None,
-            buffers: Buffers::default(),
+            waits: buffers.socket_waits().clone(),
+            buffers,
             taking: WriteWatch::new(write_timeout, None).map(Box::new),
             cut_short: CutShort::default(),
             alarm: None,
@@ -115,6 +119,7 @@ impl Tcp {
 
     /// Passes a write's outcome on, unless it has waited for too long.
     fn within_limit<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.waits.write_polled(outcome.is_pending());
         let Some(taking) = &mut self.taking else {
             return outcome;
         };
@@ -147,10 +152,13 @@ fn cut(cut_short: &CutShort, slow: Slow) -> io::Error {
 impl AsyncRead for Tcp {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let bound = self.buffers.get();
-        if bound < Buffers::MOST && buffer.remaining() >= bound {
-            return self.poll_read_bounded(cx, buffer, bound);
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let outcome = if bound < Buffers::MOST && buffer.remaining() >= bound {
+            self.poll_read_bounded(cx, buffer, bound)
+        } else {
+            Pin::new(&mut self.stream).poll_read(cx, buffer)
+        };
+        self.waits.read_polled(outcome.is_pending());
+        outcome
     }
 }
 

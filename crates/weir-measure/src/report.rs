@@ -96,7 +96,7 @@ pub struct Report {
     pub series: Series,
     /// The states in which the transfers of each link waited. Absent in reports of earlier builds, and for links of which
     /// nothing is known.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<LinkSignals>,
     /// The parts of each link's deficit, from a world that knows them: the simulator. Absent elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

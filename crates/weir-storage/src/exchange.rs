@@ -15,6 +15,8 @@ use weir_http::{ConnectionInfo, CutShort};
 use weir_network::firefly::{Marked, Tag};
 use weir_units::{Checksums, Timestamp};
 
+use weir_http::chronograph::StateTimes;
+
 use crate::{
     access::{Caller, Who},
     access_log::{AccessLog, LogLine, TransferLine},
@@ -67,6 +69,7 @@ struct Transfer {
     peer: Option<IpAddr>,
     remote: Option<String>,
     moved: Arc<AtomicU64>,
+    times: Arc<StateTimes>,
     completed: bool,
     checksums: Checksums,
     /// When bytes began to move.
@@ -146,6 +149,7 @@ impl Exchange {
             peer,
             remote,
             moved: moved.clone(),
+            times: self.0.metrics.states.begin(&area.name, kind.receives(), peer),
             completed: false,
             checksums: Checksums::default(),
             first_byte: None,
@@ -165,6 +169,12 @@ impl Exchange {
 
     fn with_transfer<T>(&self, change: impl FnOnce(&mut Transfer) -> T) -> Option<T> {
         self.0.state.lock().transfer.as_mut().map(change)
+    }
+
+    /// The account of the states of the data's streams.
+    pub(crate) fn times(&self) -> Arc<StateTimes> {
+        self.with_transfer(|transfer| transfer.times.clone())
+            .unwrap_or_default()
     }
 
     /// Sets the flow's owner and purpose, from the request.
@@ -253,6 +263,7 @@ impl Drop for RequestRecord {
         self.metrics.request(&self.method, state.status);
         if let Some(transfer) = &state.transfer {
             let bytes = transfer.moved.load(Ordering::Relaxed);
+            self.metrics.states.end(&transfer.times);
             self.metrics.transfer_ended(
                 &transfer.area.name,
                 transfer.kind,

@@ -45,7 +45,6 @@ pub mod marker;
 mod memory;
 mod metrics;
 mod opening;
-mod pace;
 mod parts;
 mod reaper;
 mod refusal;

@@ -1,6 +1,10 @@
 //! Metrics of the endpoint. Each is defined in `docs/metrics-storage.md`, with the event that starts and ends it.
 
+mod states;
 mod tcp;
+
+use states::PEERS_LIMIT;
+pub(crate) use states::waits_of_each;
 
 use std::{
     collections::BTreeMap,
@@ -29,9 +33,6 @@ use crate::{
     bandwidth::{Bandwidth, CLASSES},
     memory::Budget,
 };
-
-/// Peers that are counted one by one; more are counted together, so that a scan cannot fill the memory.
-const PEERS_LIMIT: usize = 1024;
 
 /// How bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +122,7 @@ pub(crate) struct Metrics {
     memory: OnceLock<Budget>,
     bandwidth: OnceLock<Bandwidth>,
     pub(crate) tcp: tcp::Tcp,
+    pub(crate) states: states::StreamStates,
 }
 
 /// Counts of a code other than HTTP's: the client went away before there was a status.
@@ -192,6 +194,7 @@ impl Metrics {
     pub(crate) fn render(&self, areas: &[std::sync::Arc<Area>]) -> String {
         let mut page = Page::default();
         self.render_traffic(&mut page);
+        self.states.render(&mut page);
         page.family(
             "weir_storage_requests_total",
             Counter,

@@ -3,8 +3,6 @@
 //! Source: what gfal2, davix, dCache and XRootD send. The caveats of a macaroon *restrict* it, so an unknown caveat
 //! must be refused; an unknown activity grants no right.
 
-mod time;
-
 use std::{
     collections::BTreeSet,
     time::{Duration, SystemTime},
@@ -13,6 +11,7 @@ use std::{
 use serde::Deserialize;
 use weir_auth::{StorageAction, StoragePath};
 use weir_http::form;
+use weir_units::iso8601;
 
 /// Wishes in one request: a client asks for a few.
 const WISHES_MAX: usize = 32;
@@ -65,7 +64,7 @@ pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, S
     let request: MacaroonRequest = serde_json::from_slice(body)
         .map_err(|error| format!("the body is no JSON object with \"caveats\" and \"validity\": {error}"))?;
     let lifetime = request.validity.as_deref().map(|text| {
-        time::duration(text).ok_or_else(|| "\"validity\" is no duration of ISO 8601 such as \"PT1H\"".to_owned())
+        iso8601::duration(text).ok_or_else(|| "\"validity\" is no duration of ISO 8601 such as \"PT1H\"".to_owned())
     });
     let (mut activities, mut path, mut before) = (None::<Activities>, path.clone(), None);
     for caveat in &request.caveats {
@@ -85,7 +84,7 @@ pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, S
                 path = narrower;
             }
             Some(("before", end)) => {
-                let end = time::timestamp(end).ok_or("caveat before: no time such as 2026-11-22T12:00:00Z")?;
+                let end = iso8601::timestamp(end).ok_or("caveat before: no time such as 2026-11-22T12:00:00Z")?;
                 before = Some(before.map_or(end, |other: SystemTime| other.min(end)));
             }
             _ => return Err("only the caveats activity, path and before are understood".to_owned()),

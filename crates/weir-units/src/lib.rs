@@ -24,6 +24,7 @@ pub mod calendar;
 pub mod checksum;
 pub mod duration;
 mod hasher;
+pub mod iso8601;
 mod quantity;
 mod rate;
 mod timestamp;

@@ -3,7 +3,6 @@
 //! Every method blocks and is called on the blocking pool. Paths are relative to the area. The door has already refused
 //! invalid ones, but an implementation must hold the boundary itself (symbolic links, mount points, races).
 
-mod creator;
 mod posix;
 
 use std::{
@@ -19,8 +18,8 @@ use weir_auth::StoragePath;
 use weir_http::SentFile;
 use weir_units::Checksums;
 
-pub use creator::Creator;
 pub use posix::{OpenRoot, PosixBackend};
+pub use weir_auth::Creator;
 
 /// Names of the whole endpoint that begin so belong to the endpoint: refused in requests, hidden in listings.
 pub const PRIVATE_PREFIX: &str = ".weir-";

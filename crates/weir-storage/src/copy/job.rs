@@ -15,9 +15,10 @@ use tokio::{
     sync::mpsc,
     time::{Interval, MissedTickBehavior, interval},
 };
+use weir_http::body_pace::Pace;
 use weir_http::{Body, ConnectedTo, body};
 use weir_units::{Bytes as Volume, Checksums};
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::{ErrorClass, Party, Phase, Wait, Waits};
 
 use super::{CopyFailure, Pull, Push, pull::Means};
 use crate::{
@@ -26,9 +27,10 @@ use crate::{
     exchange::Exchange,
     flow::{FlowMarker, StreamConnection},
     marker::{LastWord, Marker},
-    pace::Pace,
+    metrics::waits_of_each,
     service::Endpoint,
 };
+use weir_http::chronograph::StateTimes;
 
 /// A copy that has been permitted.
 pub(crate) enum Job {
@@ -51,6 +53,11 @@ pub(crate) struct Progress {
     ordered: Instant,
     /// When data first came from the source, or went to the destination.
     pub(super) first_byte: Arc<OnceLock<Instant>>,
+    /// Time of its streams by state.
+    pub(super) times: Arc<StateTimes>,
+    /// When it got its place, and when its last byte had moved.
+    placed: OnceLock<Instant>,
+    over: Mutex<Option<Instant>>,
     /// Markers sent.
     markers: AtomicU32,
     /// Whether our own limit of bandwidth held it back since the last look: then silence is no stall either.
@@ -90,6 +97,7 @@ impl Progress {
 
     pub(super) fn set_moving(&self, moving: bool) {
         self.moving.store(moving, Ordering::Relaxed);
+        *self.over.lock() = (!moving).then(Instant::now);
     }
 
     /// The other side was reached by this connection.
@@ -111,6 +119,22 @@ impl Progress {
         self.held_back.get().is_some_and(HeldBack::take)
     }
 
+    /// The time that the copy spent in each state until now.
+    fn waits(&self, streams: usize) -> Waits {
+        let now = Instant::now();
+        let since = |from: Instant, to: Option<Instant>| to.unwrap_or(now).saturating_duration_since(from);
+        let (placed, first_byte) = (self.placed.get().copied(), self.first_byte.get().copied());
+        let mut waits = waits_of_each(&self.times, streams as u64);
+        waits.add(Wait::Place, since(self.ordered, placed));
+        if let Some(placed) = placed {
+            waits.add(Wait::FirstByte, since(placed, first_byte));
+        }
+        if let (Some(_), Some(over)) = (first_byte, *self.over.lock()) {
+            waits.add(Wait::Close, since(over, None));
+        }
+        waits
+    }
+
     /// Appends a marker for each stream.
     fn write_markers(&self, text: &mut String) {
         let timestamp = SystemTime::now()
@@ -118,6 +142,7 @@ impl Progress {
             .map_or(0, |since| since.as_secs());
         let stripes = self.stripes.lock().clone();
         let first_byte = self.first_byte.get().map(|at| at.duration_since(self.ordered));
+        let waits = self.waits(stripes.len());
         let marker = |stripe, bytes: &AtomicU64, line: &StreamConnection| Marker {
             timestamp,
             stripe,
@@ -125,6 +150,7 @@ impl Progress {
             stripes: stripes.len().max(1) as u32,
             remote: line.remote().into_iter().collect(),
             first_byte,
+            waits: (stripe == 0).then(|| Box::new(waits)),
             connection: line.shown(),
         };
         if stripes.is_empty() {
@@ -168,6 +194,9 @@ pub(crate) fn start(
     // Small: a client that does not read its markers must not make us keep them.
     let (lines, receiver) = mpsc::channel(4);
     let progress = Progress {
+        times: exchange.times(),
+        placed: OnceLock::new(),
+        over: Mutex::default(),
         moved,
         moving: AtomicBool::new(false),
         line: StreamConnection::default(),
@@ -342,6 +371,7 @@ impl Job {
 
 async fn carry_out(driver: &Driver, job: Job, turn: Turn, queued: Queued) -> Result<Done, CopyFailure> {
     let place = turn.come().await;
+    let _ = driver.progress.placed.set(Instant::now());
     drop(queued);
     match job {
         Job::Pull(pull) => {

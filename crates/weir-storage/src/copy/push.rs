@@ -141,7 +141,8 @@ impl Push {
             let body = FileBody::new(
                 self.reader.clone(),
                 endpoint.blocks.clone(),
-                Outflow::new(memory, OutgoingConnection::Request(carried), throttle.another()),
+                Outflow::new(memory, OutgoingConnection::Request(carried), throttle.another())
+                    .accounts_to(progress.times.clone()),
                 0..size,
                 None,
                 &algorithms,

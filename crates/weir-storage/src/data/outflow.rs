@@ -10,12 +10,13 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use weir_http::{Buffers, CarriedBy};
+use weir_http::{Buffers, CarriedBy, SocketWaits};
 
 use crate::{
     bandwidth::Throttle,
     memory::{Lease, Moving, Outgoing},
 };
+use weir_http::chronograph::{Chronograph, SocketUse, StateTimes, StreamState};
 
 /// The connection that bytes leave by.
 pub(crate) enum OutgoingConnection {
@@ -25,6 +26,16 @@ pub(crate) enum OutgoingConnection {
     Request(CarriedBy),
 }
 
+impl OutgoingConnection {
+    /// The waits for its socket, once it is known.
+    fn socket_waits(&self) -> Option<SocketWaits> {
+        match self {
+            Self::Client(buffers) => Some(buffers.socket_waits().clone()),
+            Self::Request(carried) => Some(carried.connection()?.buffers.socket_waits().clone()),
+        }
+    }
+}
+
 /// Decides the size of reads. A body asks before it reads; its bytes count until the connection has taken them.
 pub(crate) struct Outflow {
     lease: Arc<Lease>,
@@ -32,6 +43,9 @@ pub(crate) struct Outflow {
     throttle: Throttle,
     now: Outgoing,
     flow: Arc<Flow>,
+    clock: Chronograph,
+    /// What its body waits for since the last mark; none while the connection has it.
+    waits_for: Option<StreamState>,
     _moving: Moving,
 }
 
@@ -68,9 +82,46 @@ impl Outflow {
             throttle,
             now: Outgoing::LEAST,
             flow: Arc::default(),
+            clock: Chronograph::start(Arc::default()),
+            waits_for: None,
         };
         outflow.bound();
         outflow
+    }
+
+    /// The states of its stream belong to this account from now on.
+    #[must_use]
+    pub(crate) fn accounts_to(mut self, times: Arc<StateTimes>) -> Self {
+        self.clock = Chronograph::start(times);
+        self
+    }
+
+    /// The body is asked for bytes again: accounts for the time since it last gave some, or could not.
+    pub(super) fn mark(&mut self) {
+        if !self.clock.has_socket()
+            && let Some(waits) = self.connection.socket_waits()
+        {
+            self.clock.moves_on(waits, SocketUse::Writes);
+        }
+        match self.waits_for {
+            Some(state) => self.clock.spent(state),
+            None => self.clock.carried(),
+        }
+    }
+
+    /// The first bytes are handed over.
+    pub(super) fn begins(&mut self) {
+        self.clock.begin();
+    }
+
+    /// The body waits for this from now on; none: the connection has its bytes.
+    pub(super) fn waits_for(&mut self, state: Option<StreamState>) {
+        self.waits_for = state;
+    }
+
+    /// The reason to wait for room: bytes on their way leave as the connection takes them, unless memory is asked back.
+    pub(super) fn why_no_room(&self) -> Option<StreamState> {
+        self.lease.is_above().then_some(StreamState::Permit)
     }
 
     /// Where its bytes are counted.

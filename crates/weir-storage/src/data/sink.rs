@@ -1,8 +1,11 @@
 //! From the wire to a file that appears whole or not at all.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +24,7 @@ use crate::{
     memory::Lease,
     refusal::Refusal,
 };
+use weir_http::chronograph::WriteTimes;
 
 /// Properties of an incoming file that are known beforehand.
 #[derive(Debug, Clone, Default)]
@@ -88,6 +92,7 @@ impl From<SinkError> for Refusal {
 /// Dropped before that, it leaves nothing: a write in progress ends, then its draft is removed.
 pub(crate) struct Sink {
     writer: Where<Writer>,
+    times: Arc<WriteTimes>,
     hold: Hold,
     intake: Intake,
     waiting: Batch,
@@ -215,6 +220,7 @@ struct Writer {
     hasher: Hasher,
     at: u64,
     moved: Arc<AtomicU64>,
+    times: Arc<WriteTimes>,
     /// Held until the last byte is written, and the file is visible or gone: the asker may leave before that.
     exchange: Exchange,
     _memory: Arc<Lease>,
@@ -236,6 +242,7 @@ impl Writer {
             hasher: Hasher::new(&algorithms),
             at: 0,
             moved,
+            times: Arc::default(),
             exchange,
             _memory: memory,
         }
@@ -243,14 +250,17 @@ impl Writer {
 
     /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
     fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
+        let began = Instant::now();
         for piece in pieces {
             self.hasher.update(piece);
         }
+        let hashed = Instant::now();
         let draft = match &mut self.draft {
             Some(draft) => draft,
             none => none.insert(self.area.backend.draft(self.area.durable)?),
         };
         draft.write_at(pieces, self.at)?;
+        self.times.add(began, hashed, Instant::now());
         let written: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.at += written;
         self.moved.fetch_add(written, Ordering::Relaxed);
@@ -279,6 +289,7 @@ impl Sink {
     ) -> Self {
         let writer = Writer::new(area, own, &expected.checksums, moved, (exchange, intake.lease()));
         Self {
+            times: writer.times.clone(),
             writer: Where::Here(Box::new(writer)),
             hold,
             intake,
@@ -314,6 +325,11 @@ impl Sink {
     /// From now on the pieces come by this connection.
     pub(crate) fn comes_by(&mut self, connection: Option<Buffers>) {
         self.intake.comes_by(connection);
+    }
+
+    /// How long its writer has worked.
+    pub(crate) fn write_times(&self) -> &WriteTimes {
+        &self.times
     }
 
     /// Bytes that are gathered before they are written.

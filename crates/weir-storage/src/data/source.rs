@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
@@ -25,6 +25,7 @@ use crate::{
     backend::{BackendError, Reader},
     memory::Budget,
 };
+use weir_http::chronograph::StreamState;
 
 /// Bytes kept for the next readers: memory that is neither zeroed nor mapped again. Never more than is free of the budget.
 const KEPT: usize = 32 << 20;
@@ -360,6 +361,7 @@ impl<W: Watch> FileBody<W> {
     fn hand_over_counted(&mut self, block: Bytes, of_file: u64) -> Frame<Bytes> {
         if !std::mem::replace(&mut self.begun, true) {
             self.watch.begins();
+            self.outflow.begins();
         }
         self.left -= block.len() as u64;
         self.outflow.moved(of_file);
@@ -382,35 +384,10 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
         if self.left == 0 {
             return Poll::Ready(None);
         }
-        ready!(self.outflow.poll_bandwidth(cx));
-        if let Some(block) = self.first.take() {
-            return Poll::Ready(Some(Ok(self.hand_over(block))));
-        }
-        if let Some(lines) = self.lines() {
-            return Poll::Ready(Some(Ok(self.hand_over_counted(lines, 0))));
-        }
-        if self.ahead.is_none() {
-            if let Some(stand_in) = self.sent_by_the_kernel() {
-                return Poll::Ready(Some(Ok(self.hand_over(stand_in))));
-            }
-            ready!(self.outflow.poll_room(cx));
-            if let Some(block) = self.cached() {
-                return Poll::Ready(Some(Ok(self.hand_over(block))));
-            }
-            self.read_ahead();
-        }
-        let ahead = self.ahead.as_mut().expect("there are bytes left, so a read was begun");
-        let outcome = ready!(Pin::new(ahead).poll(cx));
-        self.ahead = None;
-        let (block, hasher, waited) = outcome?;
-        (self.hasher, self.cold) = (hasher, waited);
-        match block {
-            Ok(block) => Poll::Ready(Some(Ok(self.hand_over(block)))),
-            Err(error) => {
-                self.watch.failed(&error);
-                Poll::Ready(Some(Err(error.into())))
-            }
-        }
+        self.outflow.mark();
+        let (frame, waits_for) = self.next_frame(cx);
+        self.outflow.waits_for(waits_for);
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -419,6 +396,54 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+/// A frame, or that there is none yet.
+type PolledFrame = Poll<Option<Result<Frame<Bytes>, Cause>>>;
+
+impl<W: Watch + Unpin> FileBody<W> {
+    /// The next frame; without one, the state in which the stream waits for it. None: the connection has to take bytes first.
+    fn next_frame(&mut self, cx: &mut Context<'_>) -> (PolledFrame, Option<StreamState>) {
+        if self.outflow.poll_bandwidth(cx).is_pending() {
+            return (Poll::Pending, Some(StreamState::Limiter));
+        }
+        if let Some(block) = self.first.take() {
+            return (Poll::Ready(Some(Ok(self.hand_over(block)))), None);
+        }
+        if let Some(lines) = self.lines() {
+            return (Poll::Ready(Some(Ok(self.hand_over_counted(lines, 0)))), None);
+        }
+        if self.ahead.is_none() {
+            if let Some(stand_in) = self.sent_by_the_kernel() {
+                return (Poll::Ready(Some(Ok(self.hand_over(stand_in)))), None);
+            }
+            if self.outflow.poll_room(cx).is_pending() {
+                return (Poll::Pending, self.outflow.why_no_room());
+            }
+            if let Some(block) = self.cached() {
+                return (Poll::Ready(Some(Ok(self.hand_over(block)))), None);
+            }
+            self.read_ahead();
+        }
+        let ahead = self.ahead.as_mut().expect("there are bytes left, so a read was begun");
+        let Poll::Ready(outcome) = Pin::new(ahead).poll(cx) else {
+            return (Poll::Pending, Some(StreamState::Disk));
+        };
+        self.ahead = None;
+        let (block, hasher, waited) = match outcome {
+            Ok(read) => read,
+            Err(error) => return (Poll::Ready(Some(Err(error.into()))), None),
+        };
+        (self.hasher, self.cold) = (hasher, waited);
+        let frame = match block {
+            Ok(block) => Ok(self.hand_over(block)),
+            Err(error) => {
+                self.watch.failed(&error);
+                Err(error.into())
+            }
+        };
+        (Poll::Ready(Some(frame)), None)
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use crate::{
     exchange::Exchange,
     memory::Lease,
 };
+use weir_http::chronograph::WriteTimes;
 
 /// The least that is gathered before it is written: 128 KiB cost 8,000 hops to the blocking pool per gigabyte, 0.08 s.
 const BATCH_LEAST: usize = 128 << 10;
@@ -81,10 +83,12 @@ impl Striped {
             hasher: Hasher::new(&self.algorithms),
             at: part.start,
             counters,
+            times: Arc::default(),
             _exchange: self.exchange.clone(),
             _memory: memory.clone(),
         };
         Lane {
+            times: writer.times.clone(),
             writer: Where::Here(Box::new(writer)),
             waiting: Batch::default(),
             intake: Intake::new(memory, &self.area).within(batch),
@@ -149,6 +153,7 @@ fn append(before: &Checksums, part: &Checksums, length: u64) -> Checksums {
 /// One part on its way in.
 pub(crate) struct Lane {
     writer: Where<LaneWriter>,
+    times: Arc<WriteTimes>,
     waiting: Batch,
     intake: Intake,
     part: Range<u64>,
@@ -161,6 +166,7 @@ struct LaneWriter {
     hasher: Hasher,
     at: u64,
     counters: [Arc<AtomicU64>; 2],
+    times: Arc<WriteTimes>,
     /// Held until the last byte is written.
     _exchange: Exchange,
     _memory: Arc<Lease>,
@@ -169,10 +175,13 @@ struct LaneWriter {
 impl LaneWriter {
     /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
     fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
+        let began = Instant::now();
         for piece in pieces {
             self.hasher.update(piece);
         }
+        let hashed = Instant::now();
         self.draft.write_at(pieces, self.at)?;
+        self.times.add(began, hashed, Instant::now());
         let written: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.at += written;
         for counter in &self.counters {
@@ -207,6 +216,11 @@ impl Lane {
         let write = move || writer.write(&pieces).map(|()| writer);
         self.writer.send_off(write, &mut self.intake).await?;
         Ok(())
+    }
+
+    /// How long its writer has worked.
+    pub(crate) fn write_times(&self) -> &WriteTimes {
+        &self.times
     }
 
     /// From now on the pieces come by this connection.

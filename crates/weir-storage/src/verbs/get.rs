@@ -329,6 +329,7 @@ fn send(
         exchange,
         reader: found.reader.clone(),
     };
+    let outflow = outflow.accounts_to(watch.exchange.times());
     let pool = call.endpoint.blocks.clone();
     if let Some(multipart) = &multipart {
         watch.exchange.sends_ranges(multipart.parts().len());

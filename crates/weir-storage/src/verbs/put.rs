@@ -10,7 +10,8 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use weir_auth::{AuthError, Operation, StoragePath};
-use weir_http::Body;
+use weir_http::body_pace::BodyPace;
+use weir_http::{Body, SocketWaits};
 use weir_units::Bytes as Volume;
 
 use super::status;
@@ -26,10 +27,10 @@ use crate::{
     digest,
     exchange::Exchange,
     metrics::Kind,
-    pace::BodyPace,
     refusal::Refusal,
     service::Call,
 };
+use weir_http::chronograph::{Chronograph, SocketUse, StreamState};
 
 /// A body of at most so many bytes is read before the first disk access, and the whole PUT then takes one. A client
 /// that does not wait for `100 Continue` has sent it already.
@@ -101,11 +102,12 @@ async fn put_large(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
     let moved = call.begin_transfer(Kind::Put, &area);
     let (hold, landing) = target.landing(inside);
     let own = area.algorithms.clone();
+    let on_disk = !area.backend.never_waits();
     let mut intake = Intake::new(place.memory(), &area);
     intake.comes_by(Some(call.info.buffers.clone()));
     let exchange = call.exchange().clone();
     let mut sink = Sink::new(area, hold, expected, &own, moved, exchange, intake);
-    receive(call, To::Sink(&mut sink), place.throttle()).await?;
+    receive(call, To::Sink(&mut sink, on_disk), place.throttle()).await?;
     sink.finish(landing).await.map_err(|error| refusal(call, error))
 }
 
@@ -250,7 +252,8 @@ async fn receive(call: &mut Call, to: To<'_>, throttle: Throttle) -> Result<(), 
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
     let limits = &call.endpoint.config.limits;
-    let outcome = hand_on(&mut incoming, call.exchange(), to, limits, throttle).await;
+    let socket = call.info.buffers.socket_waits().clone();
+    let outcome = hand_on(&mut incoming, call.exchange(), to, limits, (throttle, socket)).await;
     outcome.map_err(|broken| {
         call.body = Some(incoming);
         match broken {
@@ -263,7 +266,8 @@ async fn receive(call: &mut Call, to: To<'_>, throttle: Throttle) -> Result<(), 
 /// Where a body goes.
 enum To<'a> {
     Memory(&'a mut Batch),
-    Sink(&'a mut Sink),
+    /// With the knowledge whether the area can be waited for.
+    Sink(&'a mut Sink, bool),
 }
 
 impl To<'_> {
@@ -273,7 +277,15 @@ impl To<'_> {
                 batch.push(piece);
                 Ok(())
             }
-            Self::Sink(sink) => sink.push(piece).await,
+            Self::Sink(sink, _) => sink.push(piece).await,
+        }
+    }
+
+    /// Accounts for the taking of a piece.
+    fn mark(&self, clock: &mut Chronograph) {
+        match self {
+            Self::Memory(_) => clock.spent(StreamState::Processor),
+            Self::Sink(sink, on_disk) => clock.written(sink.write_times(), *on_disk),
         }
     }
 }
@@ -289,16 +301,20 @@ async fn hand_on(
     exchange: &Exchange,
     mut to: To<'_>,
     limits: &Limits,
-    mut throttle: Throttle,
+    (mut throttle, socket): (Throttle, SocketWaits),
 ) -> Result<(), BrokenBody> {
     let idle = limits.idle_timeout;
     let mut pace = BodyPace::new(limits.pace_timeout, limits.pace_bytes.0);
     let (mut received, mut ours, mut all_ours) = (0, Duration::ZERO, Duration::ZERO);
+    let mut clock = Chronograph::start(exchange.times());
+    clock.moves_on(socket, SocketUse::Reads);
     throttle.ready().await;
+    clock.spent(StreamState::Limiter);
     loop {
         let next = tokio::time::timeout(idle, incoming.frame())
             .await
             .map_err(|_| too_slow(format!("the client sent nothing for {idle:?}")))?;
+        clock.arrived();
         let now = Instant::now();
         match next {
             None => return Ok(()),
@@ -318,8 +334,11 @@ async fn hand_on(
                     return Err(too_slow(text));
                 }
                 throttle.moved(piece.len() as u64);
-                to.take(piece).await.map_err(BrokenBody::Sink)?;
+                let taken = to.take(piece).await;
+                to.mark(&mut clock);
+                taken.map_err(BrokenBody::Sink)?;
                 throttle.ready().await;
+                clock.spent(StreamState::Limiter);
                 ours = now.elapsed();
                 all_ours += ours;
             }

@@ -11,10 +11,10 @@ use std::{
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use weir_http::body;
-use weir_storage::marker::{MarkerParser, Said};
 use weir_units::Algorithm;
 
 use super::lab::{Endpoint, Lab, digest, noise};
+use super::marker_parser::{MarkerParser, Said};
 
 async fn pair(lab: &Lab) -> (Endpoint, Endpoint) {
     (lab.endpoint("a", |_| {}).await, lab.endpoint("b", |_| {}).await)

@@ -8,7 +8,6 @@ include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
 #[test]
 fn corpora_hold() {
     run("storage_range", targets::range);
-    run("storage_markers", targets::markers);
     run("storage_propfind", targets::propfind);
     run("storage_proppatch", targets::proppatch);
     run("storage_scitag", targets::scitag);

@@ -9,12 +9,13 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use weir_http::range::{self, Requested};
 use weir_http::{Body, RunningServer, body};
-use weir_storage::marker::{Marker, MarkerParser, Said};
+use weir_storage::marker::Marker;
 use weir_units::Algorithm;
 
 use super::lab::{Answer, Lab, digest, noise, pieces};
+use super::marker_parser::{MarkerParser, Said};
 
-fn markers(answer: &Answer) -> Vec<Marker> {
+pub(super) fn markers(answer: &Answer) -> Vec<Marker> {
     let (mut parser, mut said) = (MarkerParser::new(), Vec::new());
     parser.push(&answer.body, &mut said);
     said.into_iter()

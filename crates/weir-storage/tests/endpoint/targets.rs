@@ -8,7 +8,6 @@ use weir_storage::{
     conditional, copy,
     dav::{self, Unchanged},
     digest,
-    marker::{MarkerParser, Said},
     token_request::{TokenRequest, parse_form, parse_macaroon},
 };
 
@@ -29,19 +28,6 @@ pub(crate) fn range(data: &[u8]) {
     };
     assert!(parts.iter().all(|part| part.first <= part.last && part.last < size));
     assert!(parts.iter().map(|part| u128::from(part.length())).sum::<u128>() <= u128::from(size));
-}
-
-/// The body of a COPY's answer: pieces of any size must say the same.
-pub(crate) fn markers(data: &[u8]) {
-    let read = |piece: usize| {
-        let (mut parser, mut said) = (MarkerParser::new(), Vec::new());
-        data.chunks(piece).for_each(|piece| parser.push(piece, &mut said));
-        parser.finish(&mut said);
-        (said, parser.bytes())
-    };
-    let whole = read(data.len().max(1));
-    assert_eq!(whole, read(1));
-    assert!(whole.0.iter().filter(|said| matches!(said, Said::Last(_))).count() <= 1);
 }
 
 /// The body of a PROPFIND: an understood one must be answered in well-formed XML.

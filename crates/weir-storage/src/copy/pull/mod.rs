@@ -35,6 +35,7 @@ use crate::{
     exchange::Exchange,
     memory::Lease,
 };
+use weir_http::chronograph::{Chronograph, SocketUse, StreamState};
 
 /// The resources of a pull's streams.
 pub(super) struct Means {
@@ -126,6 +127,7 @@ impl Pull {
         let offered = worthwhile(offered, &terms.own);
         agree(&source, &expected, &offered)?;
         let path = area.prefix.join(&landing.path);
+        let on_disk = !area.backend.never_waits();
         let hold = make_room(hold, size).await?;
         let must_ask = terms.required && offered.is_empty();
         let checksums: Vec<Checksum> = expected.into_iter().chain(offered).collect();
@@ -142,7 +144,13 @@ impl Pull {
         );
         progress.moves_there();
         progress.set_moving(true);
+        let mut clock = Chronograph::start(exchange.times());
+        if let Some(buffers) = answer.buffers() {
+            clock.moves_on(buffers.socket_waits().clone(), SocketUse::Reads);
+        }
         let single = Single {
+            clock,
+            on_disk,
             source: &source,
             size,
             tries: resumable(&source, &answer, size),
@@ -199,6 +207,7 @@ impl Pull {
         algorithms.extend(checksums.iter().map(|checksum| checksum.algorithm));
         let failed = |error: SinkError| CopyFailure::sink(&path, &error);
         let size = opened.file.size;
+        let on_disk = !area.backend.never_waits();
         let sink = Striped::begin(area, hold, size, algorithms, exchange.clone())
             .await
             .map_err(failed)?;
@@ -212,7 +221,7 @@ impl Pull {
         });
         let lanes = lanes.collect();
         progress.set_moving(true);
-        let lanes = stripes::receive(&source, opened, lanes, (&exchange, &throttle), &path).await?;
+        let lanes = stripes::receive(&source, opened, lanes, (&exchange, &throttle), (&path, on_disk)).await?;
         progress.set_moving(false);
         if must_ask {
             let told = ask_later(&source, &terms.own, true).await?;
@@ -401,6 +410,9 @@ struct Single<'a> {
     exchange: &'a Exchange,
     path: &'a StoragePath,
     throttle: Throttle,
+    clock: Chronograph,
+    /// Whether the area can be waited for.
+    on_disk: bool,
 }
 
 impl Single<'_> {
@@ -416,6 +428,10 @@ impl Single<'_> {
             self.exchange.metrics().streams_resumed.fetch_add(1, Ordering::Relaxed);
             self.progress.reached_by(answer.connection.as_ref());
             self.progress.moves_there();
+            if let Some(buffers) = answer.buffers() {
+                self.clock.carried();
+                self.clock.moves_on(buffers.socket_waits().clone(), SocketUse::Reads);
+            }
             sink.comes_by(answer.buffers());
             body = answer.response.into_body();
         }
@@ -426,6 +442,7 @@ impl Single<'_> {
         let patience = self.source.tpc.stall_timeout / 2;
         loop {
             self.throttle.ready().await;
+            self.clock.spent(StreamState::Limiter);
             // A source that cannot be asked again may be silent for as long as the copy as a whole may stall.
             let frame = if self.tries.is_some() {
                 match tokio::time::timeout(patience, body.frame()).await {
@@ -439,6 +456,7 @@ impl Single<'_> {
             } else {
                 body.frame().await
             };
+            self.clock.arrived();
             let piece = match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => frame.into_data(),
@@ -448,6 +466,7 @@ impl Single<'_> {
                 self.progress.first_byte.get_or_init(Instant::now);
                 self.throttle.moved(piece.len() as u64);
                 let pushed = sink.push(piece).await;
+                self.clock.written(sink.write_times(), self.on_disk);
                 pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
             }
         }

@@ -25,6 +25,7 @@ use crate::{
     exchange::Exchange,
     memory::Lease,
 };
+use weir_http::chronograph::{Chronograph, SocketUse, StreamState};
 
 /// Longest wait for the end of a stream whose bytes are complete.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -130,7 +131,7 @@ pub(super) async fn receive(
     opened: Opened,
     lanes: Vec<(Lane, Arc<Stripe>)>,
     (exchange, throttle): (&Exchange, &Throttle),
-    path: &StoragePath,
+    (path, on_disk): (&StoragePath, bool),
 ) -> Result<Vec<Lane>, CopyFailure> {
     let Opened { file, streams, .. } = opened;
     let each = streams.into_iter().zip(lanes).map(|((part, answer), (lane, stripe))| {
@@ -140,6 +141,8 @@ pub(super) async fn receive(
             stripe,
             exchange,
             path,
+            on_disk,
+            clock: Chronograph::start(exchange.times()),
             throttle: throttle.another(),
             tries: Tries::new(source, file.clone(), part.end),
         };
@@ -154,6 +157,9 @@ struct Stream<'a> {
     stripe: Arc<Stripe>,
     exchange: &'a Exchange,
     path: &'a StoragePath,
+    /// Whether the area can be waited for.
+    on_disk: bool,
+    clock: Chronograph,
     throttle: Throttle,
     tries: Tries<'a>,
 }
@@ -163,6 +169,10 @@ impl Stream<'_> {
         loop {
             self.stripe.comes_by(answer.connection.as_ref());
             self.lane.comes_by(answer.buffers());
+            if let Some(buffers) = answer.buffers() {
+                self.clock.carried();
+                self.clock.moves_on(buffers.socket_waits().clone(), SocketUse::Reads);
+            }
             let Some(broken) = self.take(answer.response.into_body()).await? else {
                 return Ok(self.lane);
             };
@@ -175,11 +185,15 @@ impl Stream<'_> {
     async fn take(&mut self, mut body: Incoming) -> Result<Option<CopyFailure>, CopyFailure> {
         while !self.lane.left().is_empty() {
             self.throttle.ready().await;
-            match next(self.source, &mut body, self.lane.left()).await {
+            self.clock.spent(StreamState::Limiter);
+            let piece = next(self.source, &mut body, self.lane.left()).await;
+            self.clock.arrived();
+            match piece {
                 Ok(piece) => {
                     self.stripe.first_byte.get_or_init(Instant::now);
                     self.throttle.moved(piece.len() as u64);
                     let pushed = self.lane.push(piece).await;
+                    self.clock.written(self.lane.write_times(), self.on_disk);
                     pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
                 }
                 Err(broken) => return Ok(Some(broken)),

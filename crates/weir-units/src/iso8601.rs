@@ -1,14 +1,14 @@
-//! Times as macaroon requests write them: ISO 8601.
+//! Durations of ISO 8601 and moments of RFC 3339, as requests for tokens write them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_units::calendar;
+use crate::calendar;
 
 /// Of either number, more than any token needs.
 const DIGITS_MAX: usize = 9;
 
 /// A duration of days, hours, minutes and seconds in whole numbers, such as `PT60M` or `P1DT12H`; in capitals or not.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let text = text.to_ascii_uppercase();
     let (days, time) = text.strip_prefix('P')?.split_once('T').map_or_else(
         || (text[1..].to_owned(), String::new()),
@@ -38,7 +38,7 @@ fn amounts(mut text: &str, units: &[(char, u64)]) -> Option<u64> {
 }
 
 /// A moment of RFC 3339, such as `2026-11-22T12:00:00.5+01:00`; fractions of a second are dropped.
-pub(super) fn timestamp(text: &str) -> Option<SystemTime> {
+pub fn timestamp(text: &str) -> Option<SystemTime> {
     let (date, time) = text.split_once(['T', 't'])?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let zone = time.find(['Z', 'z', '+', '-'])?;
@@ -163,7 +163,7 @@ mod tests {
         #[test]
         fn a_written_value_reads_back(seconds in 0_u64..18_000_000_000) {
             let time = UNIX_EPOCH + Duration::from_secs(seconds);
-            prop_assert_eq!(timestamp(&weir_units::Timestamp::from(time).rfc3339_seconds()), Some(time));
+            prop_assert_eq!(timestamp(&crate::Timestamp::from(time).rfc3339_seconds()), Some(time));
         }
     }
 }

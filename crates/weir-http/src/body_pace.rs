@@ -1,4 +1,4 @@
-//! Tells a slow transfer from a stalled one.
+//! The pace of bodies: tells a slow transfer from a stalled one.
 
 use std::{
     collections::VecDeque,
@@ -7,14 +7,15 @@ use std::{
 
 /// Watches that at least so many bytes move in any window of time.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     window: Duration,
     least: u64,
     seen: VecDeque<(Instant, u64)>,
 }
 
 impl Pace {
-    pub(crate) fn new(window: Duration, least: u64) -> Self {
+    /// At least so many bytes are asked in each window.
+    pub fn new(window: Duration, least: u64) -> Self {
         Self {
             window,
             least,
@@ -23,7 +24,7 @@ impl Pace {
     }
 
     /// Takes the bytes moved so far; returns those of the last window if they are too few.
-    pub(crate) fn stalled(&mut self, now: Instant, bytes: u64) -> Option<u64> {
+    pub fn stalled(&mut self, now: Instant, bytes: u64) -> Option<u64> {
         self.seen.push_back((now, bytes));
         // The first entry is the youngest that is at least a window old.
         while self
@@ -39,21 +40,22 @@ impl Pace {
     }
 
     /// Begins anew: another phase, with rights to a silence of its own.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.seen.clear();
     }
 }
 
 /// The pace of a body, looked at as its pieces come, of which there may be thousands in a second.
 #[derive(Debug)]
-pub(crate) struct BodyPace {
+pub struct BodyPace {
     pace: Pace,
     every: Duration,
     next: Instant,
 }
 
 impl BodyPace {
-    pub(crate) fn new(window: Duration, least: u64) -> Self {
+    /// At least so many bytes are asked in each window.
+    pub fn new(window: Duration, least: u64) -> Self {
         let every = window / 16;
         Self {
             pace: Pace::new(window, least),
@@ -64,7 +66,7 @@ impl BodyPace {
 
     /// Takes the bytes so far; returns those of the last window if they are too few. `ours` is the time that we took
     /// for the previous piece: a slow disk is not the client's fault.
-    pub(crate) fn stalled(&mut self, now: Instant, bytes: u64, ours: Duration) -> Option<u64> {
+    pub fn stalled(&mut self, now: Instant, bytes: u64, ours: Duration) -> Option<u64> {
         if ours > self.every {
             self.pace.reset();
         }
