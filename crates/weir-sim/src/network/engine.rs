@@ -296,8 +296,8 @@ impl Network {
     /// Takes the time in which flows were held back since the last call, by class and limit. Every flow is held by exactly
     /// one limit at a time.
     pub fn take_held(&mut self, now: impl Into<Moment>) -> Vec<HeldFlows> {
+        // Changes of this instant do not matter yet: to solve for them here would round rates otherwise than without a reader.
         self.run_to(now.into());
-        self.catch_up();
         let held = self.held.take(self.now);
         let of = |(class, by, nanos): (u32, Option<u32>, u128)| HeldFlows {
             class: ClassId(class),
