@@ -1,7 +1,7 @@
 //! Times in which a connection waited for its socket.
 //!
-//! A connection that finds its receive queue empty waits for the other side or for the path; one that finds data there is
-//! itself the slower one. The same holds for the send queue.
+//! A connection that finds its receive queue empty waits for the other side or for the path. A connection that finds data
+//! there is itself the slower one. The same holds for the send queue.
 
 use std::{
     fmt,
@@ -62,7 +62,7 @@ impl Clock {
             (true, _) => {}
             (false, 0) => drop(self.ready.fetch_add(1, Ordering::Relaxed)),
             (false, since) => {
-                // The sum first: a reader between the two sees a little more, and never less than before.
+                // A reader between the two counts this wait twice, and its next reading makes up for that.
                 self.sum.fetch_add(now().saturating_sub(since), Ordering::Relaxed);
                 self.since.store(0, Ordering::Relaxed);
             }

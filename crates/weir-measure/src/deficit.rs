@@ -1,4 +1,4 @@
-//! The deficit of a link in a bin of time: what it was asked to move and did not, and where it went.
+//! The deficit of a link in a bin of time: the bits that it was asked to move and did not, divided by their causes.
 //!
 //! `asked + ahead = achieved + not injected + failed + Σ waited + unexplained`, in whole bits, exactly. The parts are
 //! taken in this order, and each gets only what the ones before it leave:
@@ -190,7 +190,7 @@ fn bits(bytes: i128) -> u64 {
     u64::try_from(bytes.max(0).saturating_mul(8)).unwrap_or(u64::MAX)
 }
 
-/// Bits that are asked in a bin; the rate in the middle of a second holds for the second.
+/// Bits that are asked in a bin, until the end of the hold.
 fn asked_bits(curves: &[AskedCurve], (bin, width): (usize, Duration), hold_end: Duration) -> u64 {
     let from = width * u32::try_from(bin).expect("fewer than four billion bins");
     let to = (from + width).min(hold_end);

@@ -8,7 +8,7 @@ use super::constants::HALL;
 /// State and gate of waiting transfers. The gate is the hall where no resource is concerned.
 pub(super) type Reason = (Wait, u32);
 
-/// The clock of one lane: what its transfers have waited for until a moment.
+/// The account of one lane: the time that its transfers have waited until a moment, by reason.
 #[derive(Clone, Debug)]
 pub(super) struct WaitClock {
     /// Until when the time is accounted for.

@@ -1,4 +1,4 @@
-//! The account of waits: whose slots were waited for, and who held them.
+//! The account of waits: the resource that transfers wait for, and the links that hold its slots.
 
 use std::time::Duration;
 

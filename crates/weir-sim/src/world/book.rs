@@ -216,9 +216,8 @@ impl WaitBook {
             Resource::Inbound(se) => (PlaceKind::RseIn, storage(se)),
             Resource::Outbound(se) | Resource::Staging(se) => (PlaceKind::RseOut, storage(se)),
             Resource::Group(group) => (PlaceKind::Segment, scene.groups.get(group.0 as usize)?.name.clone()),
-            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::VoStaging(..) => {
-                (PlaceKind::Vo, "all".to_owned())
-            }
+            // A simulated world has one virtual organisation, and no limits of its own for it.
+            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::VoStaging(..) => return None,
         };
         Some(self.signals.place(&Place::new(kind, name)))
     }

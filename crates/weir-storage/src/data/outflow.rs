@@ -44,7 +44,7 @@ pub(crate) struct Outflow {
     now: Outgoing,
     flow: Arc<Flow>,
     clock: Chronograph,
-    /// What its body waits for since the last mark; none while the connection has it.
+    /// The state in which its body waits since the last mark; none while the connection has it.
     waits_for: Option<StreamState>,
     _moving: Moving,
 }

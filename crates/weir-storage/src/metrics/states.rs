@@ -26,7 +26,8 @@ struct Tables {
     ended: BTreeMap<Key, [u64; 5]>,
 }
 
-/// Whose time it is. A peer is known where a client reads; the others, and those beyond the limit, are counted together.
+/// The streams that are counted together. A peer is known where a client reads; unknown peers, and peers beyond the limit,
+/// are one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     area: String,
