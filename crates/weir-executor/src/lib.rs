@@ -31,6 +31,7 @@
 //! same path during our order, and the storage neither refuses nor reports that. This file is removed as a part of
 //! ours.
 
+pub mod clock;
 pub mod config;
 mod copying;
 #[cfg(any(test, fuzzing))]
@@ -59,7 +60,7 @@ use tokio_util::sync::CancellationToken;
 use weir_http::Client;
 use weir_sched::Op;
 use weir_units::Bytes;
-use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
+use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, Wait, WorldEvent};
 
 pub use copying::modes::Modes;
 pub use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
@@ -67,6 +68,7 @@ pub use tokens::{Rules, TokenRefresher};
 use weir_service::time::{self, Millis};
 
 use crate::{
+    clock::AttemptClock,
     job::{Claim, TIMEOUT_MAX},
     orders::{Journal, Order, Orders, Told},
     requests::failure::Scene,
@@ -172,16 +174,20 @@ impl Executor {
         }
     }
 
-    /// Carries out one operation, reports its events, and returns after its final event.
+    /// Carries out one operation, reports its events, and returns after its final event. The clock tells what it waits for.
     pub async fn run(
         &self,
         (id, op): (OpId, Op),
         stop: CancellationToken,
-        journal: &dyn Journal,
+        (journal, clock): (&dyn Journal, &AttemptClock),
         tell: impl Fn(WorldEvent) + Send + Sync,
     ) {
         // An operation that waits for tape holds no slot: there are very many, and each does no work itself.
         if let Op::Stage { .. } | Op::Archive { .. } = op {
+            clock.enter(match op {
+                Op::Stage { .. } => Wait::Staging,
+                _ => Wait::Archiving,
+            });
             tell(WorldEvent::Started);
             let last = tokio::select! {
                 biased;
@@ -200,10 +206,11 @@ impl Executor {
             () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
             place = self.shared.places.acquire() => {
                 let _place = place;
+                clock.enter(Wait::Store);
                 tell(WorldEvent::Started);
                 // One operation's defect must not end the others. Boxed: an operation that waits for tape, or a slot,
                 // would be as large as the largest of its later states.
-                let work = AssertUnwindSafe(Box::pin(self.work((id, op), &stop, journal, &tell)));
+                let work = AssertUnwindSafe(Box::pin(self.work((id, op), &stop, (journal, clock), &tell)));
                 work.catch_unwind().await.unwrap_or_else(|panic| defect(id, panic.as_ref()))
             }
         };
@@ -214,7 +221,7 @@ impl Executor {
         &self,
         (id, op): (OpId, Op),
         stop: &CancellationToken,
-        journal: &dyn Journal,
+        (journal, clock): (&dyn Journal, &AttemptClock),
         tell: &(impl Fn(WorldEvent) + Send + Sync),
     ) -> WorldEvent {
         // Boxed: the memory of a waiting attempt is needed a thousand times over.
@@ -222,12 +229,13 @@ impl Executor {
             Ok(order) => Box::new(order),
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
+        clock.enter(Wait::Token);
         let (source, destination) = match Box::pin(self.sides(&order)).await {
             Ok(sides) => sides,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
         let client = match self.shared.clients.for_order(&order) {
-            Ok(client) => client,
+            Ok(client) => client.watched(clock.watch()),
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
         let _target = match self.enter(destination.surl.identity()) {
@@ -269,6 +277,7 @@ impl Executor {
             stop,
             journal,
             progress: &progress,
+            clock,
             state: State::new(earlier, order.file.spec.user_filesize, times),
         };
         if cleanup {
@@ -415,7 +424,8 @@ mod tests {
         let op = Op::Cleanup {
             link: weir_sched::Link::default(),
         };
-        let attempt = executor.run((id, op), CancellationToken::new(), &Forgetful, |_| ());
+        let clock = AttemptClock::start();
+        let attempt = executor.run((id, op), CancellationToken::new(), (&Forgetful, &clock), |_| ());
         let size = size_of_val(&attempt);
         assert!(size <= 6 * 1024, "{size} bytes");
     }

@@ -1,11 +1,12 @@
 //! Jobs and files: answers of `/jobs`, `/files` and `/archive`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use uuid::Uuid;
+use weir_world::Waits;
 
 use crate::{keyed::keyed, lenient::lenient, time::FtsTime};
 
@@ -338,6 +339,9 @@ pub struct FileExtension<'a> {
     pub counted_bytes: Option<u64>,
     /// Milliseconds from the order to the first byte.
     pub first_byte_ms: Option<u64>,
+    /// Seconds that the newest attempt spent in each state.
+    #[schemars(with = "Option<BTreeMap<String, f64>>")]
+    pub waits: Option<Box<Waits>>,
     /// Submission, in milliseconds since the Unix epoch.
     pub submitted_ms: Option<i64>,
     /// Start of the newest attempt, in milliseconds since the Unix epoch.

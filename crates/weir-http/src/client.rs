@@ -16,7 +16,8 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, ChainCheck, ClientError, Identity, SocketSettings, TcpLedger, TlsError, TrustRoots,
+    AddressFilter, Body, ChainCheck, ClientError, ConnectWatch, Identity, SocketSettings, TcpLedger, TlsError,
+    TrustRoots,
     connect::{Connector, Target},
     pool::{ConnectionKey, Pool, PoolLimits},
     reload::Reloadable,
@@ -83,6 +84,7 @@ pub struct Client {
     /// Separates connections made within one filter from those of another.
     scope: u64,
     filter: Option<AddressFilter>,
+    watch: Option<ConnectWatch>,
     response_timeout: Duration,
     user_agent: HeaderValue,
 }
@@ -130,6 +132,7 @@ impl Client {
             trust: Arc::new(trust).into(),
             scope: 0,
             filter: config.filter,
+            watch: None,
             response_timeout: config.response_timeout,
             user_agent: config.user_agent,
         })
@@ -162,6 +165,15 @@ impl Client {
         Self {
             filter: Some(filter),
             scope: new_identity(),
+            ..self.clone()
+        }
+    }
+
+    /// A client that tells of each step on the way to a new connection. Everything else is shared, connections too.
+    #[must_use]
+    pub fn watched(&self, watch: ConnectWatch) -> Self {
+        Self {
+            watch: Some(watch),
             ..self.clone()
         }
     }
@@ -232,7 +244,11 @@ impl Client {
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
         let trust = self.trust.get();
-        let target = Target::of(request.uri(), trust.tls.clone(), self.filter.clone())?;
+        let target = Target::of(
+            request.uri(),
+            trust.tls.clone(),
+            (self.filter.clone(), self.watch.clone()),
+        )?;
         in_origin_form(&mut request, &target)?;
         request
             .extensions_mut()

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    AddressFilter, ClientError, ConnectedTo,
+    AddressFilter, ClientError, ConnectStep, ConnectWatch, ConnectedTo,
     buffers::AdjustableAhead as _,
     secured::{ClientSide, Secured},
     socket::{SocketSettings, TcpLedger},
@@ -54,6 +54,8 @@ pub(crate) struct Target {
     port: u16,
     tls: Option<Arc<rustls::ClientConfig>>,
     filter: Option<AddressFilter>,
+    /// Is told of the steps.
+    watch: Option<ConnectWatch>,
 }
 
 impl Target {
@@ -61,7 +63,7 @@ impl Target {
     pub(crate) fn of(
         uri: &Uri,
         tls: Arc<rustls::ClientConfig>,
-        filter: Option<AddressFilter>,
+        (filter, watch): (Option<AddressFilter>, Option<ConnectWatch>),
     ) -> Result<Self, ClientError> {
         let endpoint = endpoint_of(uri);
         let refuse = |reason| ClientError::Address {
@@ -83,7 +85,13 @@ impl Target {
             port,
             tls,
             filter,
+            watch,
         })
+    }
+
+    /// A step begins.
+    pub(crate) fn tell(&self, step: ConnectStep) {
+        ConnectWatch::tell(self.watch.as_ref(), step);
     }
 
     /// The value of `Host`: the port only where it is not the scheme's own (RFC 9110 section 7.2).
@@ -122,7 +130,10 @@ impl Connector {
             buffers: tcp.buffers(),
         };
         let io = match &target.tls {
-            Some(tls) => self.handshake(endpoint, &target.host, tls.clone(), tcp).await?,
+            Some(tls) => {
+                target.tell(ConnectStep::Handshake);
+                self.handshake(endpoint, &target.host, tls.clone(), tcp).await?
+            }
             None => Transport::Plain(tcp),
         };
         Ok(Stream {
@@ -168,12 +179,14 @@ impl Connector {
     async fn dial(&self, target: &Target) -> Result<TcpStream, ClientError> {
         let endpoint = &target.endpoint;
         let attempt = async {
+            target.tell(ConnectStep::Resolve);
             let addresses = tokio::net::lookup_host((target.host.as_str(), target.port))
                 .await
                 .map_err(|source| ClientError::Resolve {
                     endpoint: endpoint.to_owned(),
                     source,
                 })?;
+            target.tell(ConnectStep::Connect);
             let mut last = None;
             for address in addresses {
                 let filter = target.filter.as_ref();

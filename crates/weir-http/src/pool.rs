@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Body, CarriedBy, ClientError, ConnectedTo, connect::Connector, connect::Target};
+use crate::{Body, CarriedBy, ClientError, ConnectStep, ConnectedTo, connect::Connector, connect::Target};
 
 /// How often idle connections are looked through, as a part of their time.
 const SWEEPS: u32 = 4;
@@ -157,7 +157,9 @@ impl Pool {
             }
         }
         // Boxed: a handshake takes some kilobytes, and requests live much longer.
-        let connection = Box::pin(self.open(&key, target)).await?;
+        let opened = Box::pin(self.open(&key, target)).await;
+        target.tell(ConnectStep::Over);
+        let connection = opened?;
         let sent = self.exchange(&key, connection, request).await;
         sent.map_err(|(_, error)| error)
     }
@@ -195,6 +197,7 @@ impl Pool {
     }
 
     async fn open(self: &Arc<Self>, key: &ConnectionKey, target: &Target) -> Result<Connection, ClientError> {
+        target.tell(ConnectStep::Place);
         let place = self.place(&key.endpoint).await?;
         let stream = self.connector.connect(target, place).await?;
         let peer = stream.to();

@@ -18,8 +18,8 @@ use tokio::{
     sync::Semaphore,
 };
 use weir_http::{
-    Body, Client, ClientConfig, ClientError, ConnectionInfo, Handed, RunningServer, ServerLimits, TrustRoots, bind,
-    body, client_config, serve,
+    Body, Client, ClientConfig, ClientError, ConnectStep, ConnectionInfo, Handed, RunningServer, ServerLimits,
+    TrustRoots, bind, body, client_config, serve,
 };
 
 /// A server that tells from which port it was asked, and answers `/held` only when it may.
@@ -325,4 +325,36 @@ async fn idle_connections_are_bounded_and_age() {
     assert!(ports.contains(&kept), "one of two was kept");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_ne!(port(&client, server.address()).await.unwrap(), kept, "it was too old");
+}
+
+/// Without this a slow connect looks like a slow answer, and a kept connection like a new one.
+#[tokio::test]
+async fn a_watch_is_told_the_steps_of_new_connections_alone() {
+    let server = Server::start(ServerLimits::default());
+    let steps = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let told = steps.clone();
+    let plain = client(|_| ());
+    let watched = plain.watched(weir_http::ConnectWatch::new(move |step| told.lock().push(step)));
+    let first = port(&watched, server.address()).await.unwrap();
+    let taken = std::mem::take(&mut *steps.lock());
+    assert_eq!(
+        taken,
+        [
+            ConnectStep::Place,
+            ConnectStep::Resolve,
+            ConnectStep::Connect,
+            ConnectStep::Over
+        ]
+    );
+    assert_eq!(port(&watched, server.address()).await.unwrap(), first);
+    assert_eq!(
+        port(&plain, server.address()).await.unwrap(),
+        first,
+        "connections are shared"
+    );
+    assert!(steps.lock().is_empty());
+    // A connection that cannot be made is over too.
+    let free = bind("127.0.0.1:0".parse().unwrap()).unwrap().local_addr().unwrap();
+    port(&watched, free).await.unwrap_err();
+    assert_eq!(steps.lock().last(), Some(&ConnectStep::Over));
 }

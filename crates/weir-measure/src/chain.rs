@@ -304,6 +304,7 @@ mod tests {
             started: at(400),
             ended: Duration::from_millis(900),
             first_byte: None,
+            waits: None,
             bytes_moved: 1,
             counted: None,
             retries: 0,

@@ -33,7 +33,7 @@ pub(crate) struct Fields<'r> {
 }
 
 impl<R: Read> Rows<R> {
-    /// Reads the heading.
+    /// Reads the heading. A file of an older version may lack the last columns: their fields are empty then.
     pub(crate) fn of(file: &'static str, columns: &'static [&'static str], from: R) -> Result<Self, ReadError> {
         let lines = WholeLines {
             from: BufReader::new(from),
@@ -46,7 +46,8 @@ impl<R: Read> Rows<R> {
         let heading = reader.headers().map_err(|error| wrong(error.to_string()))?;
         // A run that was killed right after it began has a file without a whole heading, and so without rows.
         let has_begun = !heading.is_empty();
-        if has_begun && !heading.iter().eq(columns.iter().copied()) {
+        let is_known = heading.iter().eq(columns.iter().copied().take(heading.len()));
+        if has_begun && !is_known {
             let message = format!(
                 "its columns are not those that weir {} writes",
                 env!("CARGO_PKG_VERSION")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::{ErrorClass, Party, Phase, Waits};
 
 use crate::csv::{Line, heading};
 use crate::read::{Fields, ReadError, Rows};
@@ -14,8 +14,8 @@ use crate::transfer::{Failure, Stages, State, Transfer};
 /// Name of the file in a run folder.
 pub const FILE: &str = "transfers.csv";
 
-/// The columns.
-const COLUMNS: [&str; 31] = [
+/// The columns. New ones come last: rows of an older version have fewer.
+const COLUMNS: [&str; 32] = [
     "id",
     "workload",
     "cell",
@@ -47,6 +47,7 @@ const COLUMNS: [&str; 31] = [
     "phase",
     "message",
     "remedy",
+    "waits",
 ];
 
 /// The columns of a row that are not accounted for. Times count from the start of the run.
@@ -86,6 +87,7 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
     let failure = transfer.failure.as_ref().filter(|_| transfer.state != State::Finished);
     let remedy = failure.and_then(|failure| failure.remedy.as_deref());
     let stages = transfer.stages.unwrap_or_default();
+    let waits = transfer.waits.as_deref().map(Waits::to_string);
     // In the order of COLUMNS.
     Line::new(to)
         .number(row.id)?
@@ -119,6 +121,7 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
         .text(failure.and_then(|failure| failure.phase).map_or("", Phase::as_str))?
         .text(failure.map_or("", |failure| &failure.message))?
         .text(remedy.unwrap_or_default())?
+        .text(waits.as_deref().unwrap_or_default())?
         .end()
 }
 
@@ -212,6 +215,7 @@ fn transfer(fields: &Fields<'_>, places: &Places<'_>) -> Result<Transfer, String
         started: fields.time("started_s")?,
         ended: fields.moment("ended_s")?,
         first_byte: fields.time("first_byte_s")?,
+        waits: fields.word("waits", Waits::parse)?.map(Box::new),
         bytes_moved: fields.number("bytes_moved")?,
         counted: fields.count("counted_bytes")?,
         retries: fields.number("retries")?,

@@ -138,6 +138,7 @@ mod tests {
             bytes_moved: 1_000,
             counted: None,
             first_byte: None,
+            waits: None,
             retries: 0,
             stages: None,
             failure: message.map(|message| Failure {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::{ErrorClass, Party, Phase, Waits};
 
 /// One transfer, all attempts included. Times count from the start of the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Transfer {
     /// From the order of the copy to its first byte of data, in the attempt that finished; `None` if the service does
     /// not report it.
     pub first_byte: Option<Duration>,
+    /// The time that the attempt which ended it spent in each state; `None` if nobody tells.
+    pub waits: Option<Box<Waits>>,
     /// Bytes moved by the attempt that ended it.
     pub bytes_moved: u64,
     /// Bytes that the transfer service itself saw moving in the attempt that finished; `None` where it saw no final count.

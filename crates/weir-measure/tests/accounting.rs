@@ -106,6 +106,7 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
         bytes_moved: size,
         counted: Some(size),
         first_byte: None,
+        waits: None,
         retries: 0,
         stages: None,
         failure: None,

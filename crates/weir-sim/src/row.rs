@@ -62,6 +62,7 @@ impl Row {
             ended: since(self.ended),
             // A simulated world has no first byte: its data flow from the start of the copy.
             first_byte: None,
+            waits: None,
             bytes_moved: self.moved,
             counted: (self.state == Settled::Finished).then_some(self.moved),
             retries: self.attempts.saturating_sub(1),

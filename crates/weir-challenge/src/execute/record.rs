@@ -66,6 +66,8 @@ pub(crate) struct Record {
     pub(crate) counted: Option<u64>,
     /// How long the first byte of data took, if the service tells.
     pub(crate) first_byte: Option<Duration>,
+    /// The time that its newest attempt spent in each state, if the service tells.
+    pub(crate) waits: Option<Box<weir_world::Waits>>,
     pub(crate) failure: Option<Failure>,
     /// Whether its file stays for the audit.
     pub(crate) kept: bool,
@@ -94,6 +96,7 @@ impl Record {
             bytes_moved: 0,
             counted: None,
             first_byte: None,
+            waits: None,
             failure: None,
             kept: false,
             stages: wanted.by_rule.then(|| Stages {
@@ -115,6 +118,7 @@ impl Record {
         self.mode = observed.mode;
         self.counted = observed.counted;
         self.first_byte = observed.first_byte;
+        self.waits = observed.waits;
         self.retries = observed.retries;
         // A service that reports an end without a count has moved the file; so has an earlier attempt of an adopted
         // one.
@@ -167,6 +171,7 @@ impl Record {
             started: self.started,
             ended: self.ended,
             first_byte: self.first_byte.filter(|_| state == State::Finished),
+            waits: self.waits.clone(),
             bytes_moved: self.bytes_moved,
             counted: self.counted.filter(|_| state == State::Finished),
             retries: self.retries,

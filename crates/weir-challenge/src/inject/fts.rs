@@ -290,6 +290,7 @@ fn observed(file: &File<'_>, id: u64) -> Observed {
         },
         counted: weir.counted_bytes,
         first_byte: weir.first_byte_ms.map(Duration::from_millis),
+        waits: weir.waits,
         mode: weir.mode.map(Cow::into_owned),
         retries: weir
             .attempts

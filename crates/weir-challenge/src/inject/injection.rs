@@ -151,6 +151,8 @@ pub struct Observed {
     pub counted: Option<u64>,
     /// From the order of the copy that finished to its first byte of data; `None` when the service does not tell.
     pub first_byte: Option<Duration>,
+    /// The time that the newest attempt spent in each state; `None` when the service does not tell.
+    pub waits: Option<Box<weir_world::Waits>>,
     /// Copy mode of the last attempt (`pull`, `push`, `streamed`), where known.
     pub mode: Option<String>,
     /// Attempts beyond the first.

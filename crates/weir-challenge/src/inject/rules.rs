@@ -444,6 +444,7 @@ impl Observed {
             bytes_moved: None,
             counted: None,
             first_byte: None,
+            waits: None,
             mode: None,
             retries: 0,
             class: None,

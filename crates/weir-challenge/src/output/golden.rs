@@ -87,6 +87,7 @@ fn record(fields: &[String], workloads: &[&str], links: &[weir_measure::LinkSpec
         bytes_moved: number(15),
         counted: None,
         first_byte: None,
+        waits: None,
         failure: ErrorClass::parse(field[19]).map(|class| Failure {
             class,
             party: Party::parse(field[20]),

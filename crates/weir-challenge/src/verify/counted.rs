@@ -334,6 +334,7 @@ mod tests {
             bytes_moved: 1_000_000,
             counted: Some(1_000_000),
             first_byte: None,
+            waits: None,
             retries: 0,
             stages: None,
             failure: None,

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use weir_world::Waits;
+
 /// Longest line kept; davix has the same.
 const LINE_MAX: usize = 1024;
 
@@ -18,6 +20,8 @@ pub(crate) enum MarkerItem {
     Marker(u64),
     /// The storage says how long the first byte of data took, from the order on. Weir's storages say it.
     FirstByte(Duration),
+    /// The storage says what the copy has waited for since the order. Comes before the end of its marker. Weir's storages say it.
+    Waits(Box<Waits>),
     /// `success: ...`, with the storage's final count if it gave one.
     Success(Option<u64>),
     /// `failure: ...` or `aborted ...`, with the text after the colon.
@@ -96,6 +100,10 @@ impl Markers {
             && let Ok(ms) = value.trim().parse()
         {
             told.push(MarkerItem::FirstByte(Duration::from_millis(ms)));
+        } else if let Some(value) = lower.strip_prefix("waits:")
+            && let Some(waits) = Waits::parse(value.trim())
+        {
+            told.push(MarkerItem::Waits(Box::new(waits)));
         }
     }
 
@@ -218,6 +226,19 @@ mod tests {
             ],
         );
         for senseless in ["-1", "soon", ""] {
+            tells(&said(senseless), &[MarkerItem::Marker(7)]);
+        }
+    }
+
+    #[test]
+    fn the_waits_of_a_copy_are_read_if_they_are_times() {
+        let said = |value: &str| marker(0, "7").replace(" Total", &format!(" Waits: {value}\r\n Total"));
+        let waits = Waits::parse("place=1200 disk=77").map(Box::new);
+        let waits = waits.map(MarkerItem::Waits).into_iter();
+        let expected: Vec<_> = waits.chain([MarkerItem::Marker(7)]).collect();
+        tells(&said("place=1200 disk=77"), &expected);
+        tells(&said("place=1200 levitation=5 disk=77"), &expected);
+        for senseless in ["place", "place=soon", "disk=-1"] {
             tells(&said(senseless), &[MarkerItem::Marker(7)]);
         }
     }

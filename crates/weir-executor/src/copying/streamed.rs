@@ -18,9 +18,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_http::{Body, body::Cause};
 use weir_units::{Algorithm, Checksum, Hasher};
-use weir_world::{ErrorClass, Failure, Phase};
+use weir_world::{ErrorClass, Failure, Phase, Wait};
 
 use crate::{
+    clock::AttemptClock,
     copying::thirdparty::RefusedCopy,
     requests::wire::{Forward, keeps_credentials, redirected_to, send, text_of},
     steps::attempt::Attempt,
@@ -33,7 +34,7 @@ const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
 /// Copies through this service. Returns the checksum of the streamed bytes.
 pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Option<Checksum>, RefusedCopy> {
     let began = Instant::now();
-    let relay = Arc::new(Relay::new(attempt.expected.algorithm));
+    let relay = Arc::new(Relay::new(attempt.expected.algorithm, attempt.clock.clone()));
     let mut uri = attempt
         .destination
         .uri(Phase::Transfer)
@@ -41,6 +42,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Opt
     let mut token = attempt.destination.bearer();
     for _ in 0..5 {
         if relay.needs_source() {
+            attempt.clock.enter(Wait::FirstByte);
             let (source, length) = open(attempt).await.map_err(RefusedCopy::for_good)?;
             relay.begin(source, length.or(size));
         }
@@ -199,12 +201,13 @@ struct Relay {
     first_byte: OnceLock<Instant>,
     waits_for_source: AtomicBool,
     error: Mutex<Option<String>>,
+    clock: AttemptClock,
 }
 
 const UNKNOWN: u64 = u64::MAX;
 
 impl Relay {
-    fn new(algorithm: Algorithm) -> Self {
+    fn new(algorithm: Algorithm, clock: AttemptClock) -> Self {
         Self {
             source: Mutex::new(None),
             length: AtomicU64::new(UNKNOWN),
@@ -214,6 +217,7 @@ impl Relay {
             first_byte: OnceLock::new(),
             waits_for_source: AtomicBool::new(false),
             error: Mutex::new(None),
+            clock,
         }
     }
 
@@ -230,6 +234,18 @@ impl Relay {
 
     fn length(&self) -> Option<u64> {
         Some(self.length.load(Ordering::Relaxed)).filter(|length| *length != UNKNOWN)
+    }
+
+    /// So many bytes came from the source. With the last one the wait for the destination's answer begins: a body of known
+    /// length is not asked for its end.
+    fn came(&self, bytes: u64) {
+        if self.first_byte.set(Instant::now()).is_ok() {
+            self.clock.enter(Wait::Network);
+        }
+        let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if self.length() == Some(moved) {
+            self.clock.enter(Wait::Close);
+        }
     }
 
     fn source_error(&self) -> Option<String> {
@@ -281,8 +297,7 @@ impl http_body::Body for RelayBody {
             Poll::Ready(Some(Ok(frame))) => {
                 this.relay.waits_for_source.store(false, Ordering::Relaxed);
                 if let Some(data) = frame.data_ref() {
-                    this.relay.first_byte.get_or_init(Instant::now);
-                    this.relay.moved.fetch_add(data.len() as u64, Ordering::Relaxed);
+                    this.relay.came(data.len() as u64);
                     if let Some(hasher) = this.relay.hasher.lock().as_mut() {
                         hasher.update(data);
                     }
@@ -293,7 +308,10 @@ impl http_body::Body for RelayBody {
                 *this.relay.error.lock() = Some(weir_auth::error_chain(&error));
                 Poll::Ready(Some(Err(error.into())))
             }
-            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(None) => {
+                this.relay.clock.enter(Wait::Close);
+                Poll::Ready(None)
+            }
         }
     }
 

@@ -65,6 +65,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     let headers = headers(attempt, passive, direction, has_source_checksum);
     let method = Method::from_bytes(b"COPY").expect("COPY is a token");
     let limit = attempt.settings.response_timeout;
+    attempt.clock.order();
     let sent = Box::pin(send_watched(
         attempt.client,
         active,
@@ -276,7 +277,7 @@ async fn watch(
     let mut body = response.into_body();
     let (mut markers, mut told) = (Markers::default(), Vec::new());
     let mut quiet = Quiet::new(attempt.settings.stall_timeout);
-    let mut said = String::new();
+    let (mut said, mut waits) = (String::new(), None);
     loop {
         let Ok(frame) = tokio::time::timeout_at(quiet.deadline(), body.frame()).await else {
             return Err(RefusedCopy::for_good(quiet.failure(scene, attempt)));
@@ -299,7 +300,9 @@ async fn watch(
         }
         for word in told.drain(..) {
             match word {
+                MarkerItem::Waits(told) => waits = Some(told),
                 MarkerItem::Marker(bytes) => {
+                    attempt.clock.told(waits.take().as_deref());
                     attempt.moved(bytes);
                     quiet.heard(bytes);
                 }

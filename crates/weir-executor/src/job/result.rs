@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_service::time::Millis;
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::{ErrorClass, Party, Phase, Waits};
 
 /// How an attempt went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ pub struct FileResult {
     /// through this service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_byte_ms: Option<u64>,
+    /// The time that the newest attempt spent in each state, from its start on; `None` of attempts of an older version, and of those
+    /// that were lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Box<Waits>>,
     /// `pull`, `push`, `streamed`, or `adopted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,

@@ -15,6 +15,7 @@ use weir_world::{ErrorClass, Failure, OpId, Phase};
 
 use crate::{
     ExecutorSettings, Modes,
+    clock::AttemptClock,
     requests::wire::Side,
     steps::{
         stat::{Patience, Stat, stat},
@@ -58,6 +59,8 @@ pub(crate) struct Attempt<'a> {
     /// Where claims are made durable.
     pub(crate) journal: &'a dyn Journal,
     pub(crate) progress: &'a (dyn Fn(u64) + Send + Sync),
+    /// Tells in which state it is.
+    pub(crate) clock: &'a AttemptClock,
     pub(crate) state: State,
 }
 

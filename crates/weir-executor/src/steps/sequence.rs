@@ -10,7 +10,7 @@ use tokio::{
     time::Instant,
 };
 use weir_units::{Bytes, Checksum};
-use weir_world::{CopyMode, ErrorClass, Failure, Outcome, Party, Phase, Retry, WorldEvent};
+use weir_world::{CopyMode, ErrorClass, Failure, Outcome, Party, Phase, Retry, Wait, WorldEvent};
 
 use crate::{
     copying::{
@@ -48,6 +48,7 @@ impl Attempt<'_> {
             outcome = self.sequence() => outcome,
             () = self.stop.cancelled() => {
                 // The copy's connection is closed by now: the storage stops when its client goes away.
+                self.clock.enter(Wait::Delete);
                 if !Box::pin(self.tidy()).await && let Some(size) = Box::pin(self.whole_after_all()).await {
                     return WorldEvent::Adopted(Bytes(size));
                 }
@@ -58,6 +59,7 @@ impl Attempt<'_> {
             Ok(event) => event,
             Err(mut failure) => {
                 self.note_failure(&failure);
+                self.clock.enter(Wait::Delete);
                 Box::pin(self.tidy()).await;
                 failure.bytes_moved = failure.bytes_moved.max(self.bytes_moved());
                 WorldEvent::Ended(Outcome::Failed(failure))
@@ -67,6 +69,7 @@ impl Attempt<'_> {
 
     /// After a cancelled operation was lost: adopts a complete file, removes one that is ours.
     pub(crate) async fn clean_up(&self) -> WorldEvent {
+        self.clock.enter(Wait::Delete);
         if let Some(size) = self.whole_after_all().await {
             return WorldEvent::Adopted(Bytes(size));
         }
@@ -86,6 +89,7 @@ impl Attempt<'_> {
     }
 
     async fn sequence(&self) -> Result<WorldEvent, Failure> {
+        self.clock.enter(Wait::Look);
         let digest = self.expected.needs_source_checksum() || self.resume;
         let look = self.look(self.source, Phase::Preparation, digest);
         let source = if digest {
@@ -112,9 +116,11 @@ impl Attempt<'_> {
                 Found::Replaceable => false,
             },
         };
-        self.claim(free).await?;
+        self.clock.during(Wait::Store, self.claim(free)).await?;
         let copy = self.copy(&source, size);
-        let (mode, relayed) = match self.timed(|times| &mut times.copy, copy).await {
+        let copied = self.timed(|times| &mut times.copy, copy).await;
+        self.clock.enter(Wait::Verify);
+        let (mode, relayed) = match copied {
             Ok(copied) => copied,
             Err(failure) => {
                 let adopted = Box::pin(self.ended_meanwhile(&failure)).await;
@@ -151,7 +157,7 @@ impl Attempt<'_> {
             return Ok(Found::Whole(there.size.unwrap_or_default()));
         }
         let claimed = self.trace().claim_in_use().is_some();
-        if claimed && self.clear_away().await? == Left::Nothing {
+        if claimed && self.clock.during(Wait::Delete, self.clear_away()).await? == Left::Nothing {
             return Ok(Found::Cleared);
         }
         let locality = self.locality().await?;
@@ -202,7 +208,10 @@ impl Attempt<'_> {
             // Waiting for a place says nothing about the path.
             let waits = Instant::now();
             let _place = match mode {
-                CopyMode::Streamed => Some(relay(self.relays, RELAY_PATIENCE).await?),
+                CopyMode::Streamed => {
+                    let place = relay(self.relays, RELAY_PATIENCE);
+                    Some(self.clock.during(Wait::Executor, place).await?)
+                }
                 _ => None,
             };
             deadline += waits.elapsed();
@@ -238,7 +247,8 @@ impl Attempt<'_> {
                         None => failure,
                         Some(first) => both(first, failure),
                     });
-                    if cause == Cause::Matter || !Box::pin(self.is_ready_for_another_mode()).await {
+                    let ready = self.clock.during(Wait::Delete, self.is_ready_for_another_mode());
+                    if cause == Cause::Matter || !Box::pin(ready).await {
                         break;
                     }
                 }
@@ -295,9 +305,9 @@ impl Attempt<'_> {
             let Err(refused) = outcome else { return outcome };
             if !parents_made && lacks_parent(&refused.failure) {
                 parents_made = true;
-                Box::pin(self.make_parents()).await;
+                Box::pin(self.clock.during(Wait::Look, self.make_parents())).await;
             } else if is_busy(&refused.failure) && !self.trace().has_begun() && Instant::now() + pause < patience {
-                tokio::time::sleep(pause).await;
+                self.clock.during(Wait::Place, tokio::time::sleep(pause)).await;
                 pause = (pause * 2).min(Duration::from_secs(5));
             } else {
                 return Err(refused);

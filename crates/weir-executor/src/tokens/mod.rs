@@ -9,7 +9,7 @@
 //!   listed broker submits ([`owner`]), and only after its issuer's signature was verified.
 //! - One request for a token, however many transfers need it: by the hash of the submitted one.
 //! - Waits are short: an attempt returns its slot after [`PATIENCE`], much sooner while the issuer is slow, at once
-//!   while its breaker is open; the request continues without it. That costs no retry.
+//!   while its breaker is open; the request continues without it. The wait costs no retry.
 //! - New tokens are stored sealed ([`Renewal`]), in batches and asynchronously. With several nodes one asks at a time
 //!   ([`Orders::claim_renewal`]): an issuer that rotates refresh tokens would revoke both if two nodes showed the same
 //!   one.

@@ -30,7 +30,7 @@ impl TokenRefresher {
         }
     }
 
-    /// Goes once through all due tokens. Those of an issuer with an open breaker are skipped.
+    /// Goes once through all due tokens. It skips the tokens of an issuer with an open breaker.
     pub(super) async fn look(self: &Arc<Self>) {
         let mut passed = 0;
         // Without any issuer to ask, nothing is read.

@@ -243,6 +243,7 @@ impl<'a> FileObject<'a> {
             bytes_moved_total: Some(file.moved_total),
             counted_bytes: result.counted,
             first_byte_ms: result.first_byte_ms,
+            waits: result.waits.clone(),
             submitted_ms: Some(self.job.spec.submitted),
             started_ms: file.started,
             finished_ms: file.finished,

@@ -343,6 +343,31 @@ async fn the_time_to_the_first_byte_is_what_the_storage_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_states_of_an_attempt_fill_its_life() {
+    // Wrong: a state counted twice, a storage's tale taken for time, or a wait that nobody explains shown as none.
+    let pair = pair().await;
+    for (said, disk, data) in [
+        (" Waits: disk=90000\n", true, false),
+        (" Waits: disk=3600000000\n", false, true),
+        ("", false, true),
+    ] {
+        let verdict = format!("Perf Marker\n{said} Stripe Bytes Transferred: 23\nEnd\nsuccess: Created\n");
+        pair.b.fault("COPY", "/f", Fault::Leaves(BYTES, verdict.leak()));
+        let file = pair.copies_by("pull", json!({ "overwrite": true })).await;
+        let waits = file["weir"]["waits"].as_object().unwrap();
+        let seconds = |state: &str| waits.get(state).map_or(0.0, |time| time.as_f64().unwrap());
+        assert_eq!(seconds("disk") > 0.0, disk, "{said} {file}");
+        assert!(!data || seconds("data") > 0.0, "{said} {file}");
+        assert!(seconds("look") > 0.0 && seconds("verify") > 0.0, "{file}");
+        let sum: f64 = waits.values().filter_map(Value::as_f64).sum();
+        let life = |end: &str, begin: &str| file["weir"][end].as_f64().unwrap() - file["weir"][begin].as_f64().unwrap();
+        // The attempt starts when its record is durable, so its clock may begin a little before that time.
+        let life = life("finished_ms", "submitted_ms") / 1e3;
+        assert!(sum > 0.0 && sum <= life + 0.002, "{sum} of {life}: {file}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_file_is_a_file() {
     for mode in ["pull", "push", "streamed"] {
         let (lab, a, b) = (Lab::start().await, Stub::start(), Stub::start());

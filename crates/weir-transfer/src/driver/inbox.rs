@@ -1,7 +1,7 @@
 //! Inputs of the loop, taken in rounds: no kind of input delays the others.
 
 use tokio::sync::mpsc;
-use weir_world::{OpId, WorldEvent};
+use weir_world::{OpId, Waits, WorldEvent};
 
 use super::Request;
 use crate::store::{Durable, LiveJob};
@@ -15,6 +15,8 @@ const RESTORED_FILES: usize = 4096;
 pub(super) enum Feed {
     Durable(Durable),
     World(OpId, WorldEvent),
+    /// The time that an operation of another node spent in each state. Comes before its end.
+    Waited(OpId, Box<Waits>),
     Restored(Box<LiveJob>),
     RestoreEnded,
     /// A job that came in at another node.
@@ -114,6 +116,11 @@ impl FeedSender {
     /// Something happened to an operation elsewhere.
     pub(crate) fn world(&self, id: OpId, event: WorldEvent) {
         let _ = self.0.send(Feed::World(id, event));
+    }
+
+    /// An operation elsewhere, whose end comes next, has spent this time in each state.
+    pub(crate) fn waited(&self, id: OpId, waits: Box<Waits>) {
+        let _ = self.0.send(Feed::Waited(id, waits));
     }
 
     /// A job came in elsewhere.

@@ -1,15 +1,16 @@
 //! The service's counters since its start, per link: the transfer service's side of every cross-check.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use weir_sched::{End, JobSpec, Link, Names, Next, Record, Scheduler};
 use weir_units::Bytes;
+use weir_world::{OpId, Waits};
 
 use super::{
     bounds::{Bounds, Holdings},
     depth::{Depth, Full, Room},
 };
-use weir_executor::job::NewJob;
+use weir_executor::{clock::AttemptClock, job::NewJob};
 
 /// Smallest weight of a file in the mean size: some hundred files count.
 const PART_MIN: f64 = 0.01;
@@ -61,6 +62,8 @@ pub struct LinkMeter {
     pub retried: BTreeMap<&'static str, u64>,
     /// Finished copies, by mode.
     pub modes: BTreeMap<&'static str, u64>,
+    /// The time that ended attempts spent in each state.
+    waits: Waits,
 }
 
 /// Counts of all links, and of all queues.
@@ -71,6 +74,8 @@ pub struct Meter {
     /// Storage elements and links that are remembered.
     pub bounds: Bounds,
     links: BTreeMap<Link, LinkMeter>,
+    /// Clocks of the attempts that this node carries out.
+    clocks: HashMap<OpId, (Link, AttemptClock)>,
 }
 
 impl Meter {
@@ -120,6 +125,42 @@ impl Meter {
     pub fn moved(&mut self, link: Link, more: u64) {
         let moved = &mut self.links.entry(link).or_default().moved_bytes;
         *moved = moved.saturating_add(more);
+    }
+
+    /// An attempt begins here.
+    pub fn begun(&mut self, op: OpId, link: Link, clock: AttemptClock) {
+        self.clocks.insert(op, (link, clock));
+    }
+
+    /// An attempt here is over. `None`: it was none of this node's.
+    pub fn over(&mut self, op: OpId) -> Option<Waits> {
+        let (link, clock) = self.clocks.remove(&op)?;
+        let waits = clock.waits();
+        self.waited(link, &waits);
+        Some(waits)
+    }
+
+    /// An attempt has spent this time in each state.
+    pub fn waited(&mut self, link: Link, waits: &Waits) {
+        self.links.entry(link).or_default().waits.merge(waits);
+    }
+
+    /// The time that attempts spent in each state, by link: those under way until now, other nodes' when they have ended. No time ever
+    /// gets less.
+    pub fn waits(&self) -> BTreeMap<Link, Waits> {
+        let ended = self.links.iter().map(|(link, meter)| (*link, meter.waits));
+        let mut all: BTreeMap<_, _> = ended.filter(|(_, waits)| !waits.is_empty()).collect();
+        for (link, clock) in self.clocks.values() {
+            all.entry(*link).or_default().merge(&clock.waits());
+        }
+        all
+    }
+
+    /// The time that an attempt under way here has spent in each state.
+    pub fn waits_of(&self, transfer: weir_world::TransferId) -> Option<Waits> {
+        let clocks = self.clocks.iter();
+        let mut of_it = clocks.filter(|(op, _)| op.transfer == transfer);
+        of_it.next().map(|(_, (_, clock))| clock.waits())
     }
 
     /// An attempt has ended.

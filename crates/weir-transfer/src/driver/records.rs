@@ -10,7 +10,7 @@ use weir_executor::{
 use weir_sched::{End, JobId, Next, TransferSpec};
 use weir_service::time::Millis;
 use weir_units::{Bytes, Timestamp};
-use weir_world::{ErrorClass, Failure, OpId, Party, Retry, TransferId};
+use weir_world::{ErrorClass, Failure, OpId, Party, Retry, TransferId, Waits};
 
 use crate::store::{Change, FollowUp, LiveJob, Submission};
 use weir_sched::{
@@ -269,14 +269,17 @@ pub(crate) fn ended(
     }
 }
 
-/// Notes the host of the node that carried out an operation with how it went.
-pub(crate) fn carried_out_by(change: &mut Change, host: &str) {
+/// Notes with the result of an operation which node carried it out, if there are several, and what it waited for.
+pub(crate) fn carried_out(change: &mut Change, host: Option<&str>, waits: Option<&Waits>) {
     match change {
         Change::End { result, .. }
         | Change::Again { result, .. }
         | Change::Advance {
             result: Some(result), ..
-        } => result.host = Some(host.to_owned()),
+        } => {
+            result.host = host.map(str::to_owned);
+            result.waits = waits.copied().map(Box::new);
+        }
         _ => {}
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use weir_sched::{Command, Event, Link, Names, Op, Priority, Record, Ticket};
 use weir_units::Timestamp;
-use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
+use weir_world::{Effect, Input, OpId, Seq, TransferId, Waits, WorldEvent};
 
 use super::{
     Beginning, Driver, DriverState, Meter, REQUESTS_MAX, Request, TransferCore, clock,
@@ -22,7 +22,7 @@ use super::{
     records,
     restore::Restoration,
 };
-use weir_executor::Executor;
+use weir_executor::{Executor, clock::AttemptClock};
 use weir_service::time::{self, Millis};
 
 use crate::{
@@ -45,6 +45,15 @@ struct RunningOperation {
     moved: u64,
 }
 
+/// What is known of an operation until its end is recorded.
+struct OperationEnd {
+    link: Link,
+    /// The host of the node that did it, once its last event was heard, if there are several nodes.
+    by: Option<Arc<str>>,
+    /// The time that it spent in each state, once it is over.
+    waits: Option<Box<Waits>>,
+}
+
 struct Loop<C> {
     core: C,
     now: Timestamp,
@@ -56,9 +65,8 @@ struct Loop<C> {
     events: Events,
     ready: Option<Command>,
     running: HashMap<OpId, RunningOperation>,
-    /// Of operations that have not ended: their link, and, once the last of them was heard, the host of the node that did them, if there are
-    /// several.
-    links: HashMap<OpId, (Link, Option<Arc<str>>)>,
+    /// Operations whose end is not recorded yet.
+    ends: HashMap<OpId, OperationEnd>,
     /// First files of jobs that are on their way to the store.
     submitted: HashMap<Seq, u64>,
     wakes: BTreeSet<Timestamp>,
@@ -110,7 +118,7 @@ impl<C: TransferCore> Driver<C> {
             events,
             ready,
             running: HashMap::new(),
-            links: HashMap::new(),
+            ends: HashMap::new(),
             submitted: HashMap::new(),
             wakes: BTreeSet::new(),
             notices: VecDeque::new(),
@@ -260,21 +268,21 @@ impl<C: TransferCore> Loop<C> {
         {
             self.submitted.insert(seq, first.id.0);
         }
-        let mut host = None;
+        let mut carried_out = None;
         if let Record::Ended { op, end, next, .. } = record
-            && let Some((link, by)) = self.links.remove(op)
+            && let Some(known) = self.ends.remove(op)
         {
-            self.meter.ended(link, end, *next);
-            host = by;
+            self.meter.ended(known.link, end, *next);
+            carried_out = Some((known.by, known.waits));
         }
         let mut changes = match record {
             Record::Learned(learned) => learned::changes(learned, &self.names),
             _ => self.pending.changes(seq, record, self.now),
         };
-        if let Some(host) = host {
+        if let Some((host, waits)) = carried_out {
             changes
                 .iter_mut()
-                .for_each(|change| records::carried_out_by(change, &host));
+                .for_each(|change| records::carried_out(change, host.as_deref(), waits.as_deref()));
         }
         if self.events.is_on() {
             let op = match record {
@@ -307,7 +315,12 @@ impl<C: TransferCore> Loop<C> {
                 moved: 0,
             },
         );
-        self.links.insert(id, (link, None));
+        let ended = OperationEnd {
+            link,
+            by: None,
+            waits: None,
+        };
+        self.ends.insert(id, ended);
         // The scheduling node sends bulk requests to tape, and releases pins.
         if let Some(others) = &self.others
             && matches!(op, Op::Copy { .. } | Op::Cleanup { .. })
@@ -320,13 +333,15 @@ impl<C: TransferCore> Loop<C> {
         }
         let term = self.others.as_ref().map(|others| others.term());
         let (executor, journal, leave) = (self.executor.clone(), Notes(self.writer.clone()), self.stop.clone());
+        let clock = AttemptClock::start();
+        self.meter.begun(id, link, clock.clone());
         let reporter = ProgressReporter {
             id,
             feeds: self.feeds.clone(),
             told: false.into(),
         };
         self.tasks.spawn(async move {
-            let work = Box::pin(executor.run((id, op), stop, &journal, |event| reporter.tell(event)));
+            let work = Box::pin(executor.run((id, op), stop, (&journal, &clock), |event| reporter.tell(event)));
             let work = async {
                 match term {
                     Some(term) => drop(term.within(work).await),
@@ -378,6 +393,12 @@ impl<C: TransferCore> Loop<C> {
                 self.observe(id, &event);
                 inputs.push(Input::World(id, event));
             }
+            Feed::Waited(id, waits) => {
+                if let Some(end) = self.ends.get_mut(&id) {
+                    self.meter.waited(end.link, &waits);
+                    end.waits = Some(waits);
+                }
+            }
             Feed::Restored(job) => {
                 let files = records::live(&job, &mut self.names);
                 self.meter.restored(&job.job, &files);
@@ -413,11 +434,11 @@ impl<C: TransferCore> Loop<C> {
         }
         if event.is_final() {
             self.running.remove(&id);
-            if let Some(others) = &self.others {
-                let host = others.over(id);
-                if let Some((_, by)) = self.links.get_mut(&id) {
-                    *by = Some(host);
-                }
+            let waits = self.meter.over(id).map(Box::new);
+            let by = self.others.as_ref().map(|others| others.over(id));
+            if let Some(end) = self.ends.get_mut(&id) {
+                end.by = by;
+                end.waits = waits.or(end.waits.take());
             }
         }
     }

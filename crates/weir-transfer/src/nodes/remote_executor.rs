@@ -15,7 +15,7 @@ use super::{
     at_work::{AtWork, WorkPlace},
     remote_nodes::{OperationReport, Order},
 };
-use weir_executor::Executor;
+use weir_executor::{Executor, clock::AttemptClock};
 
 use crate::events::Events;
 use crate::store::journal::Notes;
@@ -136,16 +136,17 @@ impl RemoteExecutor {
         let told = self.told.clone();
         let events = self.events.clone();
         crew.tasks.spawn(async move {
-            let last = Mutex::new(None);
+            let (last, clock) = (Mutex::new(None), AttemptClock::start());
             let tell = |event| match event {
                 WorldEvent::Progress(bytes) => place.moved(bytes.0),
                 event if event.is_final() => {
                     let times = events.take_times(op);
-                    *last.lock() = Some(OperationReport { event, times });
+                    let waits = Some(Box::new(clock.waits()));
+                    *last.lock() = Some(OperationReport { event, times, waits });
                 }
                 _ => {}
             };
-            let work = term.within(executor.run((op, order.op), stop, &journal, tell));
+            let work = term.within(executor.run((op, order.op), stop, (&journal, &clock), tell));
             tokio::select! {
                 biased;
                 () = leave.cancelled() => return,

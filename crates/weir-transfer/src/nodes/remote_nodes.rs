@@ -14,7 +14,7 @@ use uuid::Uuid;
 use weir_sched::Op;
 use weir_store::{Term, blocking, postgres::Peer};
 use weir_units::Bytes;
-use weir_world::{OpId, Outcome, WorldEvent};
+use weir_world::{OpId, Outcome, Waits, WorldEvent};
 
 use super::Membership;
 use weir_executor::{Executor, Life, Target, timeline::Timeline};
@@ -52,6 +52,9 @@ pub(super) struct OperationReport {
     /// How its time went, if it copied.
     #[serde(default)]
     pub times: Option<Timeline>,
+    /// The time that it spent in each state.
+    #[serde(default)]
+    pub waits: Option<Box<Waits>>,
 }
 
 impl OperationReport {
@@ -59,6 +62,7 @@ impl OperationReport {
         Self {
             event: WorldEvent::Lost,
             times: None,
+            waits: None,
         }
     }
 }
@@ -458,6 +462,9 @@ impl Dispatcher {
             let report = report.unwrap_or_else(OperationReport::lost);
             if let Some(times) = report.times {
                 self.scheduling.events.tell(Notice::OverElsewhere(op, times));
+            }
+            if let Some(waits) = report.waits {
+                self.feeds_sender.waited(op, waits);
             }
             self.feeds_sender.world(op, report.event);
         }

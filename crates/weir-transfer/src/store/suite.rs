@@ -6,7 +6,7 @@ use weir_executor::orders::Orders as _;
 
 use uuid::Uuid;
 use weir_sched::Work;
-use weir_world::ErrorClass;
+use weir_world::{ErrorClass, Waits};
 
 use super::{Change, Conflict, FollowUp, LiveJob, Restored, Store};
 pub(crate) use super::{
@@ -46,6 +46,7 @@ pub(super) fn end(file: u64, state: FileState) -> Change {
         bytes_moved: 5,
         counted: (state == FileState::Finished).then_some(4),
         first_byte_ms: (state == FileState::Finished).then_some(7),
+        waits: Waits::parse("token=1200 disk=77").map(Box::new),
         mode: Some("pull".into()),
         ..FileResult::default()
     };
@@ -226,12 +227,14 @@ pub(crate) fn bytes_of_all_attempts_add_up<K: Keeper>() {
             file.moved_total,
             file.result.counted,
             file.result.first_byte_ms,
+            file.result.waits.map(|waits| waits.to_string()),
         )
     };
-    assert_eq!(moved(&store), (0, 30, None, None));
+    assert_eq!(moved(&store), (0, 30, None, None, None));
     store.apply(&[begin(1, 3), end(1, FileState::Finished)]).unwrap();
     store.apply(&[end(1, FileState::Failed)]).unwrap();
-    assert_eq!(moved(&store), (5, 35, Some(4), Some(7)));
+    let waits = Some("token=1200 disk=77".to_owned());
+    assert_eq!(moved(&store), (5, 35, Some(4), Some(7), waits));
 }
 
 pub(crate) fn a_storage_that_lies_about_bytes_harms_nobody<K: Keeper>() {

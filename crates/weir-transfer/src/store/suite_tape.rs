@@ -39,6 +39,7 @@ fn advance(file: u64, next: Work, at: i64) -> Change {
         bytes_moved: 5,
         counted: Some(4),
         first_byte_ms: Some(7),
+        waits: weir_world::Waits::parse("disk=77").map(Box::new),
         mode: Some("pull".into()),
         ..FileResult::default()
     };
@@ -120,9 +121,10 @@ pub(crate) fn a_file_goes_from_tape_to_tape<K: Keeper>() {
             done.result.filesize,
             done.moved_total,
             done.result.counted,
-            done.result.first_byte_ms
+            done.result.first_byte_ms,
+            done.result.waits.is_some(),
         ),
-        (Some("pull"), Some(5), 5, Some(4), Some(7))
+        (Some("pull"), Some(5), 5, Some(4), Some(7), true)
     );
     let tape = done.tape;
     assert_eq!((tape.staging_start, tape.staging_finished), (Some(1001), Some(1500)));

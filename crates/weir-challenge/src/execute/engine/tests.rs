@@ -100,6 +100,7 @@ impl InjectionDoor for Scripted {
             bytes_moved: Some(5),
             counted: Some(5),
             first_byte: Some(Duration::from_millis(3)),
+            waits: None,
             mode: Some("pull".to_owned()),
             retries: 0,
             class: (phase == Phase::Failed).then_some(ErrorClass::Checksum),

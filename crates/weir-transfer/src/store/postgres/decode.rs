@@ -10,7 +10,7 @@ use weir_executor::{
     },
     surl::Surl,
 };
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::{ErrorClass, Party, Phase, Waits};
 
 use crate::store::{FollowUp, Live, StoreError};
 
@@ -25,7 +25,7 @@ pub(super) const FILE: &str =
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
     f.claim_since, f.claim_until, f.moved_total, j.kind, t.staging_start, t.staging_finished, t.archive_start,
-    t.archive_finished, t.request, f.host, f.counted, f.first_byte
+    t.archive_finished, t.request, f.host, f.counted, f.first_byte, f.waits
     FROM files f JOIN jobs j USING (job_no) LEFT JOIN tape t ON t.file_id = f.file_id
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
@@ -146,6 +146,7 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
             bytes_moved: get::<i64>(row, 8)? as u64,
             counted: size(row, 40)?,
             first_byte_ms: size(row, 41)?,
+            waits: meaning(get(row, 42)?, Waits::parse).map(Box::new),
             mode: get(row, 9)?,
             reason: get(row, 10)?,
             class: meaning(get(row, 11)?, ErrorClass::parse),

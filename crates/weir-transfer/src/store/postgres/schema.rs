@@ -16,6 +16,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     TERMS,
     COUNTED,
     FIRST_BYTE,
+    WAITS,
 ];
 
 /// As in SQLite: the number of a job is the id of its first file, and ids of its files are consecutive. `files` has no
@@ -273,3 +274,6 @@ const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted bigint;";
 
 /// How long the first byte of data of a copy that succeeded took: not known of files of before.
 const FIRST_BYTE: &str = "ALTER TABLE files ADD COLUMN first_byte bigint;";
+
+/// The time that the newest attempt spent in each state, as [`weir_world::Waits`] writes itself: not known of files of before.
+const WAITS: &str = "ALTER TABLE files ADD COLUMN waits text;";

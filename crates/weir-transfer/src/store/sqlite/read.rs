@@ -12,7 +12,7 @@ use weir_executor::{
     },
     orders::{Order, proxy_name},
 };
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::{ErrorClass, Party, Phase, Waits};
 
 use crate::store::{
     FollowUp, JobFilter, Live, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Overdue, Restored, Sealer, StoreError, Unreadable,
@@ -24,14 +24,14 @@ use super::{packs, secrets, tape, urls};
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
     source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no, n_archiving FROM jobs";
 
-/// Place of `counted` in [`FILE`], after the times of tape; `first_byte` follows.
+/// Place of `counted` in [`FILE`], after the times of tape; `first_byte` and `waits` follow.
 const COUNTED: usize = 39;
 
 const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
     f.claim_since, f.claim_until, f.moved_total, j.kind, t.staging_start, t.staging_finished, t.archive_start,
-    t.archive_finished, t.request, f.counted, f.first_byte
+    t.archive_finished, t.request, f.counted, f.first_byte, f.waits
     FROM files f JOIN jobs j USING (job_no) LEFT JOIN tape t USING (file_id)
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
@@ -431,6 +431,7 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
             bytes_moved: row.get::<_, i64>(8)? as u64,
             counted: size(COUNTED)?,
             first_byte_ms: size(COUNTED + 1)?,
+            waits: word(row, COUNTED + 2, Waits::parse)?.map(Box::new),
             mode: row.get(9)?,
             reason: row.get(10)?,
             class: word(row, 11, ErrorClass::parse)?,

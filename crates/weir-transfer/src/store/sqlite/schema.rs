@@ -15,6 +15,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     DISTINCT,
     COUNTED,
     FIRST_BYTE,
+    WAITS,
 ];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
@@ -273,3 +274,6 @@ const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted INTEGER;";
 
 /// How long the first byte of data of a copy that succeeded took: not known of files of before.
 const FIRST_BYTE: &str = "ALTER TABLE files ADD COLUMN first_byte INTEGER;";
+
+/// The time that the newest attempt spent in each state, as [`weir_world::Waits`] writes itself: not known of files of before.
+const WAITS: &str = "ALTER TABLE files ADD COLUMN waits TEXT;";

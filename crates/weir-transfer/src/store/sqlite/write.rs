@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use uuid::Uuid;
 use weir_sched::Work;
+use weir_world::Waits;
 
 use super::{renewals, tape, urls};
 use weir_executor::job::{
@@ -328,7 +329,7 @@ fn again(
     let changed = transaction
         .prepare_cached(
             "UPDATE files SET state = iif(stopping, state, ?15), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
-             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = min(moved_total, 9007199254740992) + ?7, mode = iif(?16, mode, ?8), counted = iif(?16, counted, ?17), first_byte = iif(?16, first_byte, ?18), reason = ?9, class = ?10, party = ?11, phase = ?12,
+             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = min(moved_total, 9007199254740992) + ?7, mode = iif(?16, mode, ?8), counted = iif(?16, counted, ?17), first_byte = iif(?16, first_byte, ?18), waits = iif(?16, waits, ?19), reason = ?9, class = ?10, party = ?11, phase = ?12,
              remedy = ?13, again = ?14
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -351,6 +352,7 @@ fn again(
             work == Work::Archive,
             result.counted.map(bytes),
             result.first_byte_ms.map(bytes),
+            waits(result),
         ])?;
     if changed > 0 && !result.waited_for_issuer() {
         transaction
@@ -379,7 +381,7 @@ fn end(
     let job_no = transaction
         .prepare_cached(
             "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
-             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = min(moved_total, 9007199254740992) + ?5, mode = iif(?13, mode, ?6), counted = iif(?13, counted, ?14), first_byte = iif(?13, first_byte, ?15), reason = ?7, class = ?8, party = ?9, phase = ?10,
+             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = min(moved_total, 9007199254740992) + ?5, mode = iif(?13, mode, ?6), counted = iif(?13, counted, ?14), first_byte = iif(?13, first_byte, ?15), waits = iif(?13, waits, ?16), reason = ?7, class = ?8, party = ?9, phase = ?10,
              remedy = ?11, again = ?12
              WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
         )?
@@ -400,6 +402,7 @@ fn end(
                 work == Work::Archive,
                 result.counted.map(bytes),
                 result.first_byte_ms.map(bytes),
+                waits(result),
             ],
             |row| row.get(0),
         )
@@ -416,11 +419,16 @@ fn end(
     Ok(())
 }
 
+/// The time in each state, as it is kept.
+fn waits(result: &FileResult) -> Option<String> {
+    result.waits.as_deref().map(Waits::to_string)
+}
+
 /// Adds the bytes of an attempt that was not the last.
 fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Result<(), StoreError> {
     transaction
         .prepare_cached(
-            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = min(moved_total, 9007199254740992) + ?3, mode = ?4, counted = ?5, first_byte = ?6,
+            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = min(moved_total, 9007199254740992) + ?3, mode = ?4, counted = ?5, first_byte = ?6, waits = ?7,
              reason = NULL, class = NULL, party = NULL, phase = NULL, remedy = NULL, again = NULL
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -431,6 +439,7 @@ fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Resul
             result.mode,
             result.counted.map(bytes),
             result.first_byte_ms.map(bytes),
+            waits(result),
         ])?;
     Ok(())
 }
