@@ -39,9 +39,18 @@ const TOLERANCE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct AttemptClock(Arc<Mutex<Times>>);
 
+/// The time that an attempt spent in each state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AttemptWaits {
+    /// All of it.
+    pub all: Waits,
+    /// The part that is about the source, of orders to push. It is about the destination otherwise.
+    pub at_source: Option<Box<Waits>>,
+}
+
 #[derive(Debug)]
 struct Times {
-    waits: Waits,
+    waits: AttemptWaits,
     /// The step of the attempt.
     step: Wait,
     /// The state: the step, or what it takes to connect for it.
@@ -49,6 +58,8 @@ struct Times {
     /// Until when all time is accounted for.
     until: Instant,
     order: Option<OrderTimes>,
+    /// The newest order was one to push.
+    pushes: bool,
 }
 
 /// The order that a storage carries out.
@@ -76,19 +87,20 @@ impl AttemptClock {
 
     fn starting_at(until: Instant) -> Self {
         Self(Arc::new(Mutex::new(Times {
-            waits: Waits::default(),
+            waits: AttemptWaits::default(),
             step: Wait::Executor,
             state: Wait::Executor,
             until,
             order: None,
+            pushes: false,
         })))
     }
 
     /// The time in each state until now. No state ever loses time.
-    pub fn waits(&self) -> Waits {
+    pub fn waits(&self) -> AttemptWaits {
         let mut times = self.0.lock();
         times.pass(Instant::now());
-        times.waits
+        times.waits.clone()
     }
 
     /// The attempt goes on to its next step.
@@ -105,10 +117,11 @@ impl AttemptClock {
         done
     }
 
-    /// A storage is ordered to copy.
-    pub(crate) fn order(&self) {
+    /// A storage is ordered to copy: the source, if it is to push.
+    pub(crate) fn order(&self, pushes: bool) {
         let mut times = self.0.lock();
         times.enter(Wait::Data, Instant::now());
+        times.pushes = pushes;
         times.order = Some(OrderTimes::default());
     }
 
@@ -143,15 +156,24 @@ impl Times {
         self.until = self.until.max(now);
         match &mut self.order {
             Some(order) if self.state == Wait::Data && !order.is_silent => order.open += time,
-            _ => self.waits.add(self.state, time),
+            _ => self.add(self.state, time),
+        }
+    }
+
+    fn add(&mut self, wait: Wait, time: Duration) {
+        self.waits.all.add(wait, time);
+        if self.pushes && TOLD.contains(&wait) && !time.is_zero() {
+            self.waits.at_source.get_or_insert_default().add(wait, time);
         }
     }
 
     fn enter(&mut self, step: Wait, now: Instant) {
         self.pass(now);
         if let Some(order) = self.order.take() {
-            self.waits.add(Wait::Data, order.open);
+            self.add(Wait::Data, order.open);
         }
+        // A storage that has no place for the order is asked again.
+        self.pushes &= step == Wait::Place;
         (self.step, self.state) = (step, step);
     }
 
@@ -161,7 +183,8 @@ impl Times {
         let Some(told) = told else {
             if order.told.is_none() {
                 order.is_silent = true;
-                self.waits.add(Wait::Data, std::mem::take(&mut order.open));
+                let open = std::mem::take(&mut order.open);
+                self.add(Wait::Data, open);
             }
             return;
         };
@@ -182,10 +205,14 @@ impl Times {
         } else {
             1.0
         };
+        let mut open = order.open;
         for wait in TOLD {
-            let time = newly(wait).mul_f64(part).min(order.open);
-            order.open -= time;
-            self.waits.add(wait, time);
+            let time = newly(wait).mul_f64(part).min(open);
+            open = open.saturating_sub(time);
+            self.add(wait, time);
+        }
+        if let Some(order) = &mut self.order {
+            order.open = open;
         }
     }
 }
@@ -226,7 +253,7 @@ mod tests {
 
         fn text(&mut self, after: Duration) -> String {
             self.times(after, Times::pass);
-            self.0.0.lock().waits.to_string()
+            self.0.0.lock().waits.all.to_string()
         }
 
         fn enter(&mut self, after: Duration, step: Wait) {
@@ -281,9 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_pushes_tells_of_itself() {
+        let mut hand = Hand::new();
+        hand.order(Duration::ZERO);
+        hand.0.0.lock().pushes = true;
+        hand.told(10 * MS, "disk=4000");
+        hand.enter(MS, Wait::Place);
+        hand.enter(2 * MS, Wait::Verify);
+        hand.text(5 * MS);
+        let waits = hand.0.0.lock().waits.clone();
+        assert_eq!(waits.all.to_string(), "place=2000 data=7000 disk=4000 verify=5000");
+        assert_eq!(waits.at_source.unwrap().to_string(), "place=2000 disk=4000");
+    }
+
+    #[test]
     fn a_connection_interrupts_a_step() {
         let clock = AttemptClock::start();
-        clock.order();
+        clock.order(false);
         clock.connects(ConnectStep::Connect);
         assert_eq!(clock.0.lock().state, Wait::Connect);
         clock.connects(ConnectStep::Over);
@@ -310,7 +351,7 @@ mod tests {
                         hand.told(after, &told.to_string());
                     }
                 }
-                let now = hand.0.0.lock().waits;
+                let now = hand.0.0.lock().waits.all;
                 for wait in Wait::ALL {
                     prop_assert!(now.get(*wait) >= before.get(*wait));
                 }
@@ -318,7 +359,7 @@ mod tests {
             }
             hand.enter(Duration::ZERO, Wait::Verify);
             let life = hand.1 - began;
-            let total = hand.0.0.lock().waits.total();
+            let total = hand.0.0.lock().waits.all.total();
             // Each addition is cut to a whole microsecond.
             prop_assert!(total <= life && life.saturating_sub(total) < Duration::from_millis(2), "{total:?} of {life:?}");
         }

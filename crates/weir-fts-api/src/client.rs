@@ -16,7 +16,7 @@ use crate::{
     job::{Job, Submitted},
     service::WhoAmI,
     submission::Submission,
-    why::LinkState,
+    why::{LinkState, LinkWaits},
 };
 
 /// Limit for one exchange. A cancellation waits up to 10 s for running copies.
@@ -145,6 +145,11 @@ impl FtsClient {
     pub async fn why_link(&self, source: &str, destination: &str) -> Result<LinkState<'static>, FtsError> {
         let query = weir_http::form::write([("source_se", source), ("dest_se", destination)]);
         self.get(&format!("/why/link?{query}")).await
+    }
+
+    /// Asks what the transfers of all links waited for. An FTS3 has no such path.
+    pub async fn waits(&self) -> Result<Vec<LinkWaits<'static>>, FtsError> {
+        self.get("/why/waits").await
     }
 
     /// Asks for a request to sign a proxy for, in PEM.

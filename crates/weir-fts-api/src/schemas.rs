@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Affected, AuditEntry, Delegation, ErrorAnswer, File, Group, Health, Host, HostActivity, Job, Link, LinkState,
-    ListedFile, NotForced, Queue, Retry, ServiceDocument, Share, Stat, Submission, Submitted, TransferState, WhoAmI,
+    LinkWaits, ListedFile, NotForced, Queue, Retry, ServiceDocument, Share, Stat, Submission, Submitted, TransferState,
+    WhoAmI,
 };
 
 /// Where a description in OpenAPI keeps its schemas.
@@ -41,6 +42,7 @@ pub fn schemas() -> Map<String, Value> {
         "Retries": Vec<Retry>,
         "Affected": Affected,
         "WhyLink": LinkState,
+        "WhyWaits": Vec<LinkWaits>,
         "WhyFile": TransferState,
         "WhyFiles": Vec<TransferState>,
         "HostActivity": HostActivity,

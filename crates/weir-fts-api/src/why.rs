@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::BitRate;
+use weir_world::{Place, Wait};
 
 use crate::time::FtsTime;
 
@@ -95,6 +96,39 @@ pub struct LinkState<'a> {
     pub decisions: Vec<Decision<'a>>,
     /// Copy modes that are not tried for a while.
     pub modes_given_up: Vec<GivenUpMode<'a>>,
+    /// The time that its transfers waited for since the service's start.
+    pub waits: Vec<LinkWait>,
+}
+
+/// The time that transfers of a link waited for something, since the service's start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkWait {
+    /// The state in which they waited.
+    #[schemars(with = "String")]
+    pub wait: Wait,
+    /// The place that they waited for, if it is known; by the names that the service has for storage elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub place: Option<Place>,
+    /// Sum over the transfers: two that wait for a minute each have waited for two.
+    pub seconds: f64,
+}
+
+/// The waits of a link, for a reader who takes the difference of two readings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LinkWaits<'a> {
+    /// Storage element of the source.
+    pub source_se: Cow<'a, str>,
+    /// Storage element of the destination.
+    pub dest_se: Cow<'a, str>,
+    /// Waits by state and place, in the order of a transfer's life.
+    pub waits: Vec<LinkWait>,
+    /// Seconds for which transfers held slots, as a sum over them.
+    pub slot_seconds: f64,
+    /// Places at which these slots are held.
+    #[schemars(with = "Vec<String>")]
+    pub way: Vec<Place>,
 }
 
 /// The reasons why a file waits, runs or has ended.

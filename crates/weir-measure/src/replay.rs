@@ -9,11 +9,11 @@ use crate::measurement::Measurement;
 use crate::read::ReadError;
 use crate::samples::{Sample, Stage};
 use crate::snapshot::Standing;
-use crate::{chain, events, rows, samples};
+use crate::{chain, events, rows, samples, signals};
 
 /// The files of a run.
 #[derive(Debug)]
-pub struct Recorded<T, S, E, R> {
+pub struct Recorded<T, S, E, R, G> {
     /// `transfers.csv`.
     pub transfers: T,
     /// `series.csv`.
@@ -22,6 +22,8 @@ pub struct Recorded<T, S, E, R> {
     pub events: E,
     /// `rules.csv`; of a run that made no rule there may be none.
     pub rules: Option<R>,
+    /// `signals.csv`; of a run of an older version there is none.
+    pub signals: Option<G>,
 }
 
 /// The content of a run's files.
@@ -45,9 +47,9 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A file is none of its kind.
-pub fn replay<T: Read, S: Read, E: Read, R: Read>(
+pub fn replay<T: Read, S: Read, E: Read, R: Read, G: Read>(
     plan: &Plan,
-    recorded: Recorded<T, S, E, R>,
+    recorded: Recorded<T, S, E, R, G>,
 ) -> Result<Replayed, ReadError> {
     let mut measurement = Measurement::of(plan);
     let mut cut = Vec::new();
@@ -72,6 +74,11 @@ pub fn replay<T: Read, S: Read, E: Read, R: Read>(
     })?);
     if let Some(rules) = recorded.rules {
         cut.extend(chain::read(rules, &spec, |rule| measurement.add_rule(rule))?);
+    }
+    if let Some(rows) = recorded.signals {
+        cut.extend(signals::rows::read(rows, &spec, |row| {
+            measurement.signals().add_row(row);
+        })?);
     }
     if closed.is_none() {
         measurement.close(reached);

@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use weir_measure::replay::{Recorded, Replayed, replay};
 use weir_measure::report::{Build, Event, Host};
 use weir_measure::samples::{self, Sample, Stage};
+use weir_measure::signals::{self, SignalRow};
 use weir_measure::{Ending, Failure, Measurement, Report, Spec, Standing, State, Transfer, events, rows};
 use weir_plan::{Challenge, Overrides, Plan};
-use weir_world::{ErrorClass, Party, Phase, Waits};
+use weir_world::{ErrorClass, Party, Phase, Place, Wait, Waits};
 
 const CHALLENGE: &str = r#"
 name = "two"
@@ -86,6 +87,7 @@ struct Files {
     transfers: Vec<u8>,
     series: Vec<u8>,
     events: Vec<u8>,
+    signals: Vec<u8>,
 }
 
 impl Files {
@@ -95,6 +97,7 @@ impl Files {
             series: &self.series[..],
             events: &self.events[..],
             rules: None::<&[u8]>,
+            signals: Some(&self.signals[..]),
         };
         replay(plan, recorded).unwrap()
     }
@@ -106,6 +109,18 @@ fn run(plan: &Plan) -> (Measurement, Files) {
     rows::begin(&mut files.transfers).unwrap();
     samples::begin(&mut files.series).unwrap();
     events::begin(&mut files.events).unwrap();
+    signals::rows::begin(&mut files.signals).unwrap();
+    for at in 0..40 {
+        let row = SignalRow {
+            span: (Duration::from_millis(at * 350), Duration::from_millis(at * 350 + 350)),
+            link: at as usize % 2,
+            wait: if at < 2 { Wait::Verify } else { Wait::Disk },
+            place: Place::parse("rse-in:B, the second").filter(|_| at.is_multiple_of(3)),
+            time: Duration::from_micros(if at < 2 { 0 } else { at * 1234 }),
+        };
+        signals::rows::write(&mut files.signals, &spec, &row).unwrap();
+        measurement.signals().add_row(&row);
+    }
     let mut sample = |measurement: &mut Measurement, at: Duration, stage: Stage| {
         let standing = Standing {
             active: 3,
@@ -191,6 +206,8 @@ fn the_files_of_a_run_say_what_it_measured() {
     assert_eq!(replayed.standing.active, 3);
     let live = report(measurement);
     assert!(live.totals.failed > 5 && live.totals.cancelled > 5 && live.totals.finished > 100);
+    let waits: usize = live.signals.iter().map(|link| link.waits.len()).sum();
+    assert_eq!((live.signals.len(), waits), (2, 4));
     assert_eq!(report(replayed.measurement).to_json(), live.to_json());
 }
 
@@ -230,6 +247,7 @@ fn files_of_another_program_are_refused() {
         series: &b"t_s,stage,active,queued,injected_bytes\n"[..],
         events: &b"t_s,text\n"[..],
         rules: None::<&[u8]>,
+        signals: None::<&[u8]>,
     };
     let error = replay(&plan(), recorded).unwrap_err();
     assert!(error.to_string().starts_with("transfers.csv, line 1"), "{error}");

@@ -15,6 +15,7 @@ use crate::execute::clock::Clock;
 use crate::execute::engine::{Engine, Sums, Withdrawal};
 use crate::execute::live::SharedMeasurement;
 use crate::execute::rates::RatesDriver;
+use crate::execute::signal_watch::SignalWatch;
 use crate::execute::steps::StepsDriver;
 use crate::inject::injection::InjectionDoor;
 use crate::output::books::Books;
@@ -58,6 +59,8 @@ pub(crate) struct Drive<'a, D> {
     pub(crate) no_more: &'a CancellationToken,
     /// The activity of the run.
     pub(crate) stage: Stage,
+    /// Reads the waits of its transfers.
+    pub(crate) signals: Option<SignalWatch>,
 }
 
 /// The result of the loop.
@@ -204,6 +207,10 @@ impl<D: InjectionDoor> Drive<'_, D> {
             }
         }
         self.take_in();
+        if let Some(signals) = self.signals.take() {
+            let rows = signals.finish().await;
+            self.books.signals(&rows);
+        }
         let now = self.clock.now();
         self.measurement.with(|measurement| measurement.drained(now));
         self.event("run ends");
@@ -261,6 +268,9 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
         for rule in self.engine.take_rules() {
             self.books.rule(&rule);
+        }
+        if let Some(signals) = &mut self.signals {
+            self.books.signals(&signals.take());
         }
         if let Some(rates) = self.rates.as_deref_mut() {
             rates.take_ledger().iter().for_each(|row| self.books.injected(row));

@@ -7,4 +7,6 @@ pub(crate) mod live;
 pub(crate) mod progress;
 pub(crate) mod rates;
 pub(crate) mod record;
+pub(crate) mod signal_book;
+pub(crate) mod signal_watch;
 pub(crate) mod steps;

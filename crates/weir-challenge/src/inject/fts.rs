@@ -93,6 +93,11 @@ impl FtsDoor {
         self.client.url()
     }
 
+    /// Asks what the transfers of all links waited for. A service of another kind answers 404.
+    pub(crate) async fn waits(&self) -> Result<Vec<weir_fts_api::LinkWaits<'static>>, FtsError> {
+        self.client.waits().await
+    }
+
     /// Asks for the transfers of jobs that the catalogue submitted; gives their states by the ids of the requests.
     pub(crate) async fn requests(&self, jobs: &[&str]) -> Result<HashMap<String, Observed>, InjectionError> {
         let known = match (self.client.jobs(jobs, FIELDS).await, jobs) {

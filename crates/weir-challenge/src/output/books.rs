@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_measure::chain::{self, RuleRow};
 use weir_measure::report::Event;
 use weir_measure::samples::{self, Sample};
+use weir_measure::signals::{self, SignalRow};
 use weir_measure::{Spec, State, events, ledger, rows};
 use weir_plan::LedgerRow;
 
@@ -35,6 +36,7 @@ pub(crate) struct Books {
     series: AppendFile,
     events: AppendFile,
     rules: AppendFile,
+    signals: AppendFile,
     made: MadeFiles,
     /// Events of the measurement that are in their file.
     n_events: usize,
@@ -66,8 +68,8 @@ impl Books {
         let (mut transfers, mut ledger) = (create(rows::FILE)?, create(ledger::FILE)?);
         let (mut series, mut events) = (create(samples::FILE)?, create(events::FILE)?);
         let files = create(weir_measure::files::FILE)?;
-        let mut rules = create(chain::FILE)?;
-        let all = [&transfers, &ledger, &series, &events, &rules, &files];
+        let (mut rules, mut signals) = (create(chain::FILE)?, create(signals::rows::FILE)?);
+        let all = [&transfers, &ledger, &series, &events, &rules, &signals, &files];
         let syncing = Syncing::of(&all).map_err(|source| RunError::Folder {
             path: folder.path().to_owned(),
             source,
@@ -77,6 +79,7 @@ impl Books {
         series.row(|to| samples::begin(to));
         events.row(|to| events::begin(to));
         rules.row(|to| chain::begin(to));
+        signals.row(|to| signals::rows::begin(to));
         let mut books = Self {
             moved: Moved::new(subject.doors.len()),
             ends: subject.ends.to_vec(),
@@ -90,6 +93,7 @@ impl Books {
             series,
             events,
             rules,
+            signals,
             made: MadeFiles::new(files),
             n_events: 0,
             reached: Duration::ZERO,
@@ -140,6 +144,20 @@ impl Books {
         self.ledger.row(|to| ledger::write(to, &self.spec, row));
     }
 
+    /// Takes in the waits of transfers.
+    pub(crate) fn signals(&mut self, rows: &[SignalRow]) {
+        if rows.is_empty() {
+            return;
+        }
+        self.measurement.with(|measurement| {
+            let signals = measurement.signals();
+            rows.iter().for_each(|row| signals.add_row(row));
+        });
+        for row in rows {
+            self.signals.row(|to| signals::rows::write(to, &self.spec, row));
+        }
+    }
+
     /// Takes in how it stands at a moment.
     pub(crate) fn sample(&mut self, sample: &Sample) {
         self.reached = sample.at;
@@ -162,6 +180,7 @@ impl Books {
             &mut self.series,
             &mut self.events,
             &mut self.rules,
+            &mut self.signals,
         ] {
             file.flush();
             troubles.extend(file.trouble());
@@ -184,7 +203,14 @@ impl Books {
     pub(crate) fn close(mut self) -> Vec<String> {
         self.write();
         drop(self.syncing);
-        let files = [self.transfers, self.ledger, self.series, self.events, self.rules];
+        let files = [
+            self.transfers,
+            self.ledger,
+            self.series,
+            self.events,
+            self.rules,
+            self.signals,
+        ];
         let mut lacks: Vec<String> = files.into_iter().filter_map(AppendFile::close).collect();
         lacks.extend(self.made.with(AppendFile::end));
         lacks.iter().for_each(|text| self.folder.log(text));

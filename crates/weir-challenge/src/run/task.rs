@@ -21,6 +21,7 @@ use crate::execute::engine::{Engine, EngineParts, LinkEnds};
 use crate::execute::live::SharedMeasurement;
 use crate::execute::progress::{Progress, Update};
 use crate::execute::rates::{RatedPlaces, RatesDriver};
+use crate::execute::signal_watch::{SignalSources, SignalWatch};
 use crate::execute::steps::StepsDriver;
 use crate::inject::fts::{FtsDoor, Renewal};
 use crate::inject::injection::JobId;
@@ -48,6 +49,9 @@ const SETTLE: Duration = Duration::from_secs(60);
 
 /// How often the presenter gets figures.
 const TELL: Duration = Duration::from_millis(500);
+
+/// Signals are not read more often.
+const SHORTEST_BIN: Duration = Duration::from_secs(1);
 
 /// A run against a grid that is up.
 pub(super) struct RunTask<'a> {
@@ -258,6 +262,7 @@ impl RunTask<'_> {
         let mut rates = RatesDriver::new(self.plan, &layout.rated);
         let mut steps = StepsDriver::all(self.plan, &layout.cells);
         let telling = tokio::spawn(tell(open.measurement.clone(), clock, self.progress.clone()));
+        let signals = watch_signals(open, clock);
         let drive = Drive {
             engine: &mut engine,
             rates: rates.as_mut(),
@@ -270,6 +275,7 @@ impl RunTask<'_> {
             stop: self.stop,
             no_more: &no_more,
             stage: Stage::Injecting,
+            signals: Some(signals),
         };
         let end = drive.run().await;
         telling.abort();
@@ -453,6 +459,17 @@ impl RunTask<'_> {
             () = self.stop.hard.cancelled() => None,
         }
     }
+}
+
+/// Begins to read the waits of the run's transfers.
+fn watch_signals(open: &Open, clock: Clock) -> SignalWatch {
+    let sources = SignalSources {
+        transfer: open.transfer.clone(),
+        doors: open.doors.clone(),
+        ends: open.ends.iter().map(|ends| (ends.source, ends.destination)).collect(),
+    };
+    let bin = open.measurement.with(|measurement| measurement.signals().width());
+    SignalWatch::start(sources, bin.max(SHORTEST_BIN), clock)
 }
 
 /// The doors into which rules copy.

@@ -65,7 +65,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     let headers = headers(attempt, passive, direction, has_source_checksum);
     let method = Method::from_bytes(b"COPY").expect("COPY is a token");
     let limit = attempt.settings.response_timeout;
-    attempt.clock.order();
+    attempt.clock.order(mode == CopyMode::Push);
     let sent = Box::pin(send_watched(
         attempt.client,
         active,

@@ -6,4 +6,5 @@ pub(crate) mod force;
 pub(crate) mod optimizer;
 pub(crate) mod queue;
 pub(crate) mod status;
+pub(crate) mod waits;
 pub(crate) mod why;

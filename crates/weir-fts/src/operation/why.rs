@@ -17,10 +17,11 @@ use crate::{
     access::{caller::Caller, visible_links::VisibleLinks},
     jobs::query::one,
     messages::answer::{Answer, ApiError, ok},
+    operation::waits,
 };
 use std::sync::Arc;
 use weir_executor::job::File;
-use weir_transfer::settings::se_name;
+use weir_transfer::{driver::Meter, settings::se_name};
 
 /// Files of a job whose reasons are returned; the first ones represent the rest.
 const FILES_MAX: usize = 100;
@@ -28,6 +29,7 @@ const FILES_MAX: usize = 100;
 pub(crate) fn routes() -> Router<Arc<Door>> {
     Router::new()
         .route("/why/link", get(link))
+        .route("/why/waits", get(waits))
         .route("/why/jobs/{id}", get(job))
         .route("/why/files/{id}", get(file))
 }
@@ -122,7 +124,7 @@ fn without_figures(text: &str) -> String {
 
 fn link_shown(
     core: &Scheduler,
-    names: &Names,
+    (names, meter): (&Names, &Meter),
     pair: &(String, String),
     visible: &VisibleLinks,
 ) -> Option<LinkState<'static>> {
@@ -145,6 +147,9 @@ fn link_shown(
         reasons: reasons(&visible.reasons(core, names, link), names),
         decisions: decisions.iter().map(|one| decision(one, names)).collect(),
         modes_given_up: Vec::new(),
+        waits: waits::of(core, names, meter, |other| other == link)
+            .pop()
+            .map_or_else(Vec::new, |link| link.waits),
     })
 }
 
@@ -175,7 +180,7 @@ async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String
     let visible = VisibleLinks::of(&caller);
     let shown = service
         .driver
-        .look(move |core: &Scheduler, names: &Names, _: &_| link_shown(core, names, &pair, &visible))
+        .look(move |core: &Scheduler, names: &Names, meter: &Meter| link_shown(core, (names, meter), &pair, &visible))
         .await;
     match shown {
         Some(Some(mut shown)) => {
@@ -185,6 +190,19 @@ async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String
         Some(None) => Err(ApiError::not_found("No transfer ever used this link")),
         None => Err(ApiError::unavailable("The service is stopping")),
     }
+}
+
+/// `GET /why/waits`: all links that the caller may see.
+async fn waits(service: State, caller: Caller) -> Answer {
+    let visible = VisibleLinks::of(&caller);
+    let shown = service
+        .driver
+        .look(move |core: &Scheduler, names: &Names, meter: &Meter| {
+            waits::of(core, names, meter, |link| visible.covers(core, names, link))
+        })
+        .await;
+    let shown = shown.ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
+    Ok(ok(&shown))
 }
 
 fn why_shown(why: &Why, names: &Names) -> TransferState<'static> {

@@ -15,8 +15,11 @@ use weir_service::metrics::{
     Page,
 };
 
+use weir_fts_api::LinkWaits;
+use weir_world::Wait;
+
 use crate::state::State;
-use crate::{access::caller::Caller, messages::answer::ApiError};
+use crate::{access::caller::Caller, messages::answer::ApiError, operation::waits};
 use weir_service::time;
 use weir_transfer::{
     driver::{LinkMeter, Meter, QueueDepth},
@@ -94,6 +97,7 @@ struct Figures {
     totals: Counts,
     standings: Vec<QueueDepth>,
     meters: Vec<(Link, LinkMeter)>,
+    waits: Vec<LinkWaits<'static>>,
 }
 
 impl Figures {
@@ -106,6 +110,7 @@ impl Figures {
             totals: core.totals(),
             standings: meter.depth.standings(names),
             meters: meter.links().map(|(link, meter)| (*link, meter.clone())).collect(),
+            waits: waits::of(core, names, meter, |_| true),
         }
     }
 
@@ -116,6 +121,7 @@ impl Figures {
         totals(page, &self.totals);
         waiting(page, &self.standings);
         counted(page, &self.names, &self.meters);
+        waited(page, &self.waits);
     }
 }
 
@@ -259,6 +265,26 @@ fn counted(page: &mut Page, names: &Names, meters: &[(Link, LinkMeter)]) {
     classes("weir_transfer_copies_total", "Finished copies, by mode", "mode", |m| {
         &m.modes
     });
+}
+
+/// The time in each state. Places are left out: they would make a series each.
+fn waited(page: &mut Page, links: &[LinkWaits<'_>]) {
+    let help = "Time that transfers spent in each state, as a sum over them";
+    page.family("weir_transfer_wait_seconds_total", Counter, help);
+    for link in links {
+        let mut states: BTreeMap<Wait, f64> = BTreeMap::new();
+        for wait in &link.waits {
+            *states.entry(wait.wait).or_default() += wait.seconds;
+        }
+        for (state, seconds) in states {
+            let labels = [
+                ("source", link.source_se.as_ref()),
+                ("destination", link.dest_se.as_ref()),
+                ("state", state.as_str()),
+            ];
+            page.sample(&labels, seconds);
+        }
+    }
 }
 
 /// Counts by class of failure, or by mode of copy.

@@ -45,6 +45,7 @@ get    /archive?user_dn,vo_name,dlg_id,state_in,source_se,dest_se,limit,time_win
 get    /archive/{id} user 200 Job A job that has ended
 get    /archive/{id}/{field} user 200 Any One value of it
 get    /why/link?source_se,dest_se user 200 WhyLink What holds a link back
+get    /why/waits user 200 WhyWaits What transfers waited for, by link
 get    /why/jobs/{id} user 200 WhyFiles What holds a job's files back
 get    /why/files/{id} user 200 WhyFile What holds a file back
 get    /optimizer user 200 Boolean Whether the optimiser decides

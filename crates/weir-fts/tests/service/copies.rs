@@ -365,6 +365,31 @@ async fn the_states_of_an_attempt_fill_its_life() {
         let life = life("finished_ms", "submitted_ms") / 1e3;
         assert!(sum > 0.0 && sum <= life + 0.002, "{sum} of {life}: {file}");
     }
+    let links = pair.lab.get("/why/waits").await.json;
+    let link = &links[0];
+    assert_eq!(link["source_se"], "http://127.0.0.1", "{links}");
+    let total = |state: &str| -> f64 {
+        let waits = link["waits"].as_array().unwrap().iter();
+        waits
+            .filter(|wait| wait["wait"] == state)
+            .map(|wait| wait["seconds"].as_f64().unwrap())
+            .sum()
+    };
+    assert!(
+        total("look") > 0.0 && total("data") > 0.0 && total("disk") > 0.0,
+        "{links}"
+    );
+    let disk = link["waits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|wait| wait["wait"] == "disk");
+    assert_eq!(disk.unwrap()["place"], "rse-in:http://127.0.0.1", "{links}");
+    assert!(link["slot_seconds"].as_f64().unwrap() > 0.0, "{links}");
+    let metrics = pair.lab.get("/.well-known/weir/metrics").await.text;
+    assert!(metrics.contains(
+        "weir_transfer_wait_seconds_total{source=\"http://127.0.0.1\",destination=\"http://127.0.0.1\",state=\"disk\"}"
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]

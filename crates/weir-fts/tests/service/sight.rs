@@ -83,6 +83,7 @@ async fn links_queues_and_names_of_other_vos_are_shown_to_administrators_only() 
         "/autocomplete/source?term=",
         "/autocomplete/storage?term=",
         "/.well-known/weir/queue",
+        "/why/waits",
     ] {
         let seen = scene.eve(Method::GET, path, None).await;
         assert_eq!(seen.status, StatusCode::OK, "{path}: {}", seen.text);

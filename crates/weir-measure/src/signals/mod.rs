@@ -6,6 +6,7 @@
 
 mod places;
 mod report;
+pub mod rows;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::spread::Bins;
 use places::Places;
 
 pub use report::{LinkSignals, WaitSeries};
+pub use rows::SignalRow;
 
 /// Bins that are kept at most; a longer run has wider ones.
 const BINS_MAX: u32 = 1_200;
@@ -98,6 +100,12 @@ impl Signals {
             link.rows.len() - 1
         });
         link.rows[at].bins.add(nanos, from, to);
+    }
+
+    /// Adds a row that a run wrote.
+    pub fn add_row(&mut self, row: &SignalRow) {
+        let place = row.place.as_ref().map(|place| self.place(place));
+        self.add(row.link, (row.wait, place), row.time, row.span);
     }
 
     /// The states of a phase are measured on this link, whether or not anything waits in them.

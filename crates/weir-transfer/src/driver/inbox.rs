@@ -1,7 +1,8 @@
 //! Inputs of the loop, taken in rounds: no kind of input delays the others.
 
 use tokio::sync::mpsc;
-use weir_world::{OpId, Waits, WorldEvent};
+use weir_executor::clock::AttemptWaits;
+use weir_world::{OpId, WorldEvent};
 
 use super::Request;
 use crate::store::{Durable, LiveJob};
@@ -16,7 +17,7 @@ pub(super) enum Feed {
     Durable(Durable),
     World(OpId, WorldEvent),
     /// The time that an operation of another node spent in each state. Comes before its end.
-    Waited(OpId, Box<Waits>),
+    Waited(OpId, AttemptWaits),
     Restored(Box<LiveJob>),
     RestoreEnded,
     /// A job that came in at another node.
@@ -119,7 +120,7 @@ impl FeedSender {
     }
 
     /// An operation elsewhere, whose end comes next, has spent this time in each state.
-    pub(crate) fn waited(&self, id: OpId, waits: Box<Waits>) {
+    pub(crate) fn waited(&self, id: OpId, waits: AttemptWaits) {
         let _ = self.0.send(Feed::Waited(id, waits));
     }
 

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use weir_sched::{End, JobSpec, Link, Names, Next, Record, Scheduler};
 use weir_units::Bytes;
-use weir_world::{OpId, Waits};
+use weir_world::OpId;
 
 use super::{
     bounds::{Bounds, Holdings},
     depth::{Depth, Full, Room},
 };
-use weir_executor::{clock::AttemptClock, job::NewJob};
+use weir_executor::{
+    clock::{AttemptClock, AttemptWaits},
+    job::NewJob,
+};
 
 /// Smallest weight of a file in the mean size: some hundred files count.
 const PART_MIN: f64 = 0.01;
@@ -63,7 +66,7 @@ pub struct LinkMeter {
     /// Finished copies, by mode.
     pub modes: BTreeMap<&'static str, u64>,
     /// The time that ended attempts spent in each state.
-    waits: Waits,
+    waits: AttemptWaits,
 }
 
 /// Counts of all links, and of all queues.
@@ -133,7 +136,7 @@ impl Meter {
     }
 
     /// An attempt here is over. `None`: it was none of this node's.
-    pub fn over(&mut self, op: OpId) -> Option<Waits> {
+    pub fn over(&mut self, op: OpId) -> Option<AttemptWaits> {
         let (link, clock) = self.clocks.remove(&op)?;
         let waits = clock.waits();
         self.waited(link, &waits);
@@ -141,26 +144,19 @@ impl Meter {
     }
 
     /// An attempt has spent this time in each state.
-    pub fn waited(&mut self, link: Link, waits: &Waits) {
-        self.links.entry(link).or_default().waits.merge(waits);
+    pub fn waited(&mut self, link: Link, waits: &AttemptWaits) {
+        add(&mut self.links.entry(link).or_default().waits, waits);
     }
 
     /// The time that attempts spent in each state, by link: those under way until now, other nodes' when they have ended. No time ever
     /// gets less.
-    pub fn waits(&self) -> BTreeMap<Link, Waits> {
-        let ended = self.links.iter().map(|(link, meter)| (*link, meter.waits));
-        let mut all: BTreeMap<_, _> = ended.filter(|(_, waits)| !waits.is_empty()).collect();
+    pub fn waits(&self) -> BTreeMap<Link, AttemptWaits> {
+        let ended = self.links.iter().map(|(link, meter)| (*link, meter.waits.clone()));
+        let mut all: BTreeMap<_, _> = ended.filter(|(_, waits)| !waits.all.is_empty()).collect();
         for (link, clock) in self.clocks.values() {
-            all.entry(*link).or_default().merge(&clock.waits());
+            add(all.entry(*link).or_default(), &clock.waits());
         }
         all
-    }
-
-    /// The time that an attempt under way here has spent in each state.
-    pub fn waits_of(&self, transfer: weir_world::TransferId) -> Option<Waits> {
-        let clocks = self.clocks.iter();
-        let mut of_it = clocks.filter(|(op, _)| op.transfer == transfer);
-        of_it.next().map(|(_, (_, clock))| clock.waits())
     }
 
     /// An attempt has ended.
@@ -193,6 +189,13 @@ impl Meter {
             (Next::Queued { .. } | Next::Cleanup { .. }, _) => *meter.retried.entry(class).or_default() += 1,
             (Next::Finished, _) => meter.finished += 1,
         }
+    }
+}
+
+fn add(sum: &mut AttemptWaits, waits: &AttemptWaits) {
+    sum.all.merge(&waits.all);
+    if let Some(at_source) = &waits.at_source {
+        sum.at_source.get_or_insert_default().merge(at_source);
     }
 }
 

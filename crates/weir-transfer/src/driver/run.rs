@@ -396,7 +396,7 @@ impl<C: TransferCore> Loop<C> {
             Feed::Waited(id, waits) => {
                 if let Some(end) = self.ends.get_mut(&id) {
                     self.meter.waited(end.link, &waits);
-                    end.waits = Some(waits);
+                    end.waits = Some(Box::new(waits.all));
                 }
             }
             Feed::Restored(job) => {
@@ -434,7 +434,7 @@ impl<C: TransferCore> Loop<C> {
         }
         if event.is_final() {
             self.running.remove(&id);
-            let waits = self.meter.over(id).map(Box::new);
+            let waits = self.meter.over(id).map(|waits| Box::new(waits.all));
             let by = self.others.as_ref().map(|others| others.over(id));
             if let Some(end) = self.ends.get_mut(&id) {
                 end.by = by;

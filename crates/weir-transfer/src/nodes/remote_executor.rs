@@ -15,7 +15,10 @@ use super::{
     at_work::{AtWork, WorkPlace},
     remote_nodes::{OperationReport, Order},
 };
-use weir_executor::{Executor, clock::AttemptClock};
+use weir_executor::{
+    Executor,
+    clock::{AttemptClock, AttemptWaits},
+};
 
 use crate::events::Events;
 use crate::store::journal::Notes;
@@ -141,8 +144,13 @@ impl RemoteExecutor {
                 WorldEvent::Progress(bytes) => place.moved(bytes.0),
                 event if event.is_final() => {
                     let times = events.take_times(op);
-                    let waits = Some(Box::new(clock.waits()));
-                    *last.lock() = Some(OperationReport { event, times, waits });
+                    let AttemptWaits { all, at_source } = clock.waits();
+                    *last.lock() = Some(OperationReport {
+                        event,
+                        times,
+                        waits: Some(Box::new(all)),
+                        at_source,
+                    });
                 }
                 _ => {}
             };

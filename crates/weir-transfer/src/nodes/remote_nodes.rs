@@ -17,7 +17,7 @@ use weir_units::Bytes;
 use weir_world::{OpId, Outcome, Waits, WorldEvent};
 
 use super::Membership;
-use weir_executor::{Executor, Life, Target, timeline::Timeline};
+use weir_executor::{Executor, Life, Target, clock::AttemptWaits, timeline::Timeline};
 
 use crate::{
     driver::{Driver, FeedSender, Gate, OtherNodes},
@@ -55,6 +55,9 @@ pub(super) struct OperationReport {
     /// The time that it spent in each state.
     #[serde(default)]
     pub waits: Option<Box<Waits>>,
+    /// The part that is about the source.
+    #[serde(default)]
+    pub at_source: Option<Box<Waits>>,
 }
 
 impl OperationReport {
@@ -63,6 +66,7 @@ impl OperationReport {
             event: WorldEvent::Lost,
             times: None,
             waits: None,
+            at_source: None,
         }
     }
 }
@@ -464,6 +468,8 @@ impl Dispatcher {
                 self.scheduling.events.tell(Notice::OverElsewhere(op, times));
             }
             if let Some(waits) = report.waits {
+                let at_source = report.at_source;
+                let waits = AttemptWaits { all: *waits, at_source };
                 self.feeds_sender.waited(op, waits);
             }
             self.feeds_sender.world(op, report.event);

@@ -8,6 +8,9 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::url::encoded;
 
+/// Rows of states that are shown.
+const STATES_SHOWN: usize = 8;
+
 pub(super) async fn run(arguments: &TransferWhyArguments, output: &Output) -> Result<Exit, Failure> {
     let door = TransferClient::open(&arguments.door)?;
     let found = match (arguments.what.as_slice(), of(&arguments.what)) {
@@ -64,6 +67,7 @@ fn show_link(link: &Value, output: &Output) {
     for reason in link["reasons"].as_array().into_iter().flatten() {
         output.line(format!("  {}", text(reason, "text")));
     }
+    show_waits(link, output);
     let decisions = link["decisions"].as_array().filter(|decisions| !decisions.is_empty());
     if let Some(decisions) = decisions {
         output.line("  last decisions");
@@ -71,6 +75,32 @@ fn show_link(link: &Value, output: &Output) {
             let at = text(decision, "at");
             output.line(format!("    {at}  {}  {}", decision["file_id"], text(decision, "text")));
         }
+    }
+}
+
+/// The states in which most time went, since the service's start.
+fn show_waits(link: &Value, output: &Output) {
+    let mut waits: Vec<(f64, &Value)> = link["waits"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|wait| Some((wait["seconds"].as_f64()?, wait)))
+        .collect();
+    let sum: f64 = waits.iter().map(|(seconds, _)| seconds).sum();
+    if sum <= 0.0 {
+        return;
+    }
+    output.line("  where the time of its transfers went since the service's start");
+    waits.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    for (seconds, wait) in waits.iter().take(STATES_SHOWN) {
+        let place = wait["place"]
+            .as_str()
+            .map_or_else(String::new, |place| format!("  {place}"));
+        output.line(format!(
+            "    {:>5.1} %  {seconds:>10.1} s  {}{place}",
+            seconds / sum * 100.0,
+            text(wait, "wait")
+        ));
     }
 }
 

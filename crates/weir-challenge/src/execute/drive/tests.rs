@@ -92,6 +92,7 @@ async fn report(service: Scripted) -> Report {
         stop: &Stop::default(),
         no_more: &no_more,
         stage: Stage::Injecting,
+        signals: None,
     };
     let driven = drive.run().await;
     assert_eq!(books.close(), Vec::<String>::new());

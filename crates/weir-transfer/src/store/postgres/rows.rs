@@ -126,8 +126,8 @@ impl<'a> Rows<'a> {
             return Ok(());
         }
         let text = format!(
-            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $15::integer[], $16::bigint[], $17::bigint[], $18::smallint[],
-                 $19::smallint[], $20::boolean[], $21::smallint[])
+            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $16::integer[], $17::bigint[], $18::bigint[], $19::smallint[],
+                 $20::smallint[], $21::boolean[], $22::smallint[])
                  AS d ({RESULT_COLUMNS}, attempt, at, not_before, failures, free_retries, resume, waiting)),
              changed AS (UPDATE files SET state = CASE WHEN stopping THEN state ELSE d.waiting END, epoch = NULL,
                  not_before = d.not_before, failures = d.failures, free_retries = d.free_retries, resume = d.resume, {RESULT_SET}
@@ -175,7 +175,7 @@ impl<'a> Rows<'a> {
         }
         let text = format!(
             "UPDATE files SET state = d.state, finished = d.at, epoch = NULL, stopping = false, {RESULT_SET}
-             FROM unnest({RESULT_ARRAYS}, $15::smallint[], $16::bigint[], $17::smallint[]) AS d ({RESULT_COLUMNS}, state, at, work)
+             FROM unnest({RESULT_ARRAYS}, $16::smallint[], $17::bigint[], $18::smallint[]) AS d ({RESULT_COLUMNS}, state, at, work)
              WHERE files.file_id = d.file_id AND finished IS NULL RETURNING job_no, d.state, d.at, d.work, files.file_id"
         );
         let ended = results.with(|columns| {
