@@ -198,7 +198,7 @@ impl Session {
         match outcome {
             // It did nothing.
             Ok(_) | Err(_) if !is_known && self.ahead.n_statements() == 0 => self.ahead = Ahead::default(),
-            Ok(_) => self.run("COMMIT")?,
+            Ok(_) => self.commit()?,
             Err(ref error) => {
                 self.ahead = Ahead::default();
                 if is_known && !error.is_passing() {
@@ -207,6 +207,16 @@ impl Session {
             }
         }
         outcome
+    }
+
+    /// Ends a transaction with what is queued for it.
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let ended = self.run("COMMIT");
+        // A queued statement whose refusal comes back while the next ones are still being sent keeps these back, `COMMIT` too.
+        if ended.as_ref().is_err_and(|error| !error.is_passing()) {
+            self.run("ROLLBACK")?;
+        }
+        ended
     }
 
     /// Reads in a transaction that sees one state of the database.
