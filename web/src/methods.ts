@@ -26,6 +26,10 @@ const NOTES = {
     "Rule to OK",
     "From the question for a rule to its last lock that is OK, of the rules whose files all came. Its parts are taken file by file, from the times of catalogue and transfer service: whole seconds where the catalogue is Rucio, milliseconds where it is Weir's. Deletion is looked for once a second; a copy that is there 10 s after the end of its rule, or at the end of the run, is late.",
   ],
+  waits: [
+    "Waits",
+    "A transfer is in one state at a time. The time in each state is added up over the transfers of a link: two that wait for a minute each have waited for two. In a real run the transfer service and the storages tell it once per bin; in a simulated one the model knows it.",
+  ],
   series: [
     "Curves",
     "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active is the mean over a bin, queued a sample at its end. A transfer that fails is never in a throughput curve.",

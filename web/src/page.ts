@@ -13,6 +13,7 @@ import { sites } from "./sections/sites";
 import { thresholds } from "./sections/thresholds";
 import { throughput } from "./sections/throughput";
 import { circumstances, figures, verdict } from "./sections/verdict";
+import { waits } from "./sections/waits";
 import { workloads } from "./sections/workloads";
 
 /** Puts a report on the page; the function returned takes it off again. */
@@ -36,6 +37,7 @@ export function showPage(root: HTMLElement, report: Report): () => void {
       sites(report, showSite),
       links(report, showLink),
       curves?.section ?? null,
+      waits(report),
       chain(report),
       activity(report),
       errors(report),

@@ -199,6 +199,16 @@ export const chain = object({
   deletions: maybe(object({ due: number, done: number, late: number, repeated: maybe(number), delay_s: maybe(percentiles) })),
 });
 
+/** The time that transfers of a link spent in each state. */
+export const signals = object({
+  source: text,
+  destination: text,
+  bin_s: number,
+  /** Phases whose states were measured. */
+  known: listOrNone(text),
+  waits: listOrNone(object({ wait: text, place: maybe(text), total_s: number, first_bin: otherwise(number, () => 0), seconds: list(number) })),
+});
+
 export const totals = object({
   asked_bps: maybe(number),
   achieved_bps: maybe(number),
@@ -274,6 +284,7 @@ const report = object({
   crosschecks: listOrNone(crosscheck),
   audit: maybe(audit),
   chain: maybe(chain),
+  signals: listOrNone(signals),
   errors: listOrNone(errorClass),
   stability: maybe(stability),
   evenness: maybe(evenness),
@@ -284,6 +295,7 @@ const report = object({
 
 export type Report = Checked<typeof report>;
 export type Chain = Checked<typeof chain>;
+export type LinkSignals = Checked<typeof signals>;
 export type Percentiles = Checked<typeof percentiles>;
 export type Totals = Checked<typeof totals>;
 export type Link = Checked<typeof link>;

@@ -180,6 +180,36 @@ async function checkThroughput(page, report, shoot) {
   await view("Total").click();
 }
 
+/** The states of each link: a lane each, the chart of the one that is clicked, and its table against the report. */
+async function checkWaits(page, report, shoot) {
+  const sums = (report.signals ?? []).map((link) => ({ link, sum: link.waits.reduce((total, wait) => total + wait.total_s, 0) }));
+  const known = sums.filter(({ sum }) => sum > 0).sort((a, b) => b.sum - a.sum);
+  const section = page.locator("#waits");
+  if (known.length === 0) return assert.equal(await section.count(), 0, "waits are shown of which nothing is known");
+  const lanes = section.locator(":scope > .lanes > li, :scope > div > .lanes > li");
+  assert.equal(await lanes.count(), Math.min(known.length, 8), "lanes");
+  assert.ok((await section.locator("#waits-chart svg path").count()) > 0, "the chart of waits is empty");
+  const { link } = known.at(Math.min(known.length, 8) - 1);
+  const name = `${link.source}→${link.destination}`;
+  await lanes.last().locator("button").click();
+  assert.ok((await section.locator("#waits-title").innerText()).startsWith(`${name}:`), "another link is shown");
+  const details = section.locator("details.data", { hasText: "States and places" });
+  await details.locator("summary").click();
+  await details.locator("table").waitFor();
+  const rows = await details.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  const told = link.waits.filter((wait) => wait.total_s > 0);
+  assert.equal(rows.length, told.length, "rows of states");
+  rows.forEach(([, state, , seconds], index) => {
+    assert.equal(state, told[index].wait);
+    const shown = read(seconds);
+    assert.ok(Math.abs(shown.value - told[index].total_s) <= shown.slack * 1.001, `${state}: "${seconds}" is shown, the report has ${told[index].total_s}`);
+  });
+  const missing = ["catalogue", "queue", "begin", "data", "end"].filter((phase) => !link.known.includes(phase));
+  const hint = section.locator(".hint", { hasText: "Not measured" });
+  assert.equal(await hint.count(), missing.length > 0 ? 1 : 0, "phases that were not measured");
+  await shoot("waits", section);
+}
+
 async function choose(page, label, name) {
   const field = page.getByRole("combobox", { name: label, exact: true });
   await field.fill(name.replace("→", " "));
@@ -248,6 +278,7 @@ async function checkReport(browser, folder, screenshots) {
   await checkTables(page, report);
   await checkLinks(page, report);
   await checkThroughput(page, report, shoot);
+  await checkWaits(page, report, shoot);
   for (const summary of await page.locator("details:not([open]) > summary").all()) if (await summary.isVisible()) await summary.click();
   assert.deepEqual(await page.evaluate(structureProblems), [], "structure");
   await page.setViewportSize(PHONE);

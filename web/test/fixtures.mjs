@@ -44,6 +44,23 @@ function askedCurve(asked, shape) {
   });
 }
 
+/** The waits of a link: more in the queue where less arrives, a slow disk later in the run, and many small states. */
+function signalsOf(link, shape, index) {
+  const every = (of) => Array.from({ length: shape.bins }, (_, bin) => Number(of((bin + 0.5) * shape.bin, bin).toFixed(3)));
+  const reach = (seconds) => Math.min(1, Math.max(0, link.reach(seconds)));
+  const late = (seconds) => (seconds > shape.ramp + shape.hold / 2 ? 1 : 0);
+  const small = ["turn", "store", "executor", "token", "resolve", "connect", "tls", "look", "first-byte", "close", "verify"];
+  const rows = [
+    ["slots", `rse-in:${link.destination}`, every((seconds) => 4 * shape.bin * (1 - reach(seconds)))],
+    ["network", `path:${link.source}→${link.destination}`, every((seconds) => 3 * shape.bin * reach(seconds))],
+    ["disk", `rse-in:${link.destination}`, every((seconds) => shape.bin * (1 + 3 * late(seconds)))],
+    ["disk", `rse-out:${link.source}`, every(() => 0.2 * shape.bin)],
+    ...small.map((state, at) => [state, null, every((_, bin) => ((bin + at + index) % 5) * 0.01 * shape.bin)]),
+  ];
+  const waits = rows.map(([wait, place, seconds]) => ({ wait, ...(place ? { place } : {}), total_s: Number(sum(seconds).toFixed(3)), first_bin: 0, seconds }));
+  return { source: link.source, destination: link.destination, bin_s: shape.bin, known: index % 2 === 0 ? ["queue", "begin", "data", "end"] : ["catalogue", "queue", "begin", "data", "end"], waits };
+}
+
 /** A report of a challenge that holds rates. `spec.links`: source, destination, sites, asked, reach(seconds), failures. */
 function rates(spec) {
   const draw = random(spec.seed);
@@ -197,6 +214,7 @@ function rates(spec) {
       lateness_max_s: 0.312,
     },
     links: rows,
+    signals: spec.links.slice(0, 40).map((link, index) => signalsOf(link, shape, index)),
     sites,
     workloads: [{ name: "ingress", kind: "rates", transfers: finished + failed, finished, failed, cancelled: 0, injected_bytes: 0, verified_bytes: 0, asked_bps: askedBps, achieved_bps: achievedBps, ratio: ratio(achievedBps, askedBps), lateness_p95_s: 0.0431, lateness_max_s: 0.312 }],
     thresholds,
