@@ -1,7 +1,7 @@
 //! The clock of one attempt: in which state it is, and how long it was in each.
 //!
-//! An attempt is in exactly one state at a time, so the times add up to its life. They come from a monotonic clock:
-//! one that is set does not change them.
+//! An attempt is in exactly one state at a time, so the times add up to its life. They come from a monotonic clock: a
+//! step of the wall clock does not change them.
 //!
 //! While a storage copies, only that storage knows why it comes no faster. It says so in its markers (`Waits:`, a line of
 //! Weir's own), as times since its order. The clock takes that time out of the **open** time of the order, and never

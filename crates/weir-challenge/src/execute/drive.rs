@@ -208,8 +208,12 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
         self.take_in();
         if let Some(signals) = self.signals.take() {
-            let rows = signals.finish().await;
-            self.books.signals(&rows);
+            // A second interruption does not wait for a service.
+            tokio::select! {
+                biased;
+                () = self.stop.hard.cancelled() => {}
+                rows = signals.finish() => self.books.signals(&rows),
+            }
         }
         let now = self.clock.now();
         self.measurement.with(|measurement| measurement.drained(now));

@@ -17,7 +17,7 @@ use crate::services::storage::SenderTimes;
 /// A state of each phase that a transfer service measures.
 const OF_EACH_PHASE: [Wait; 4] = [Wait::Turn, Wait::Executor, Wait::Data, Wait::Verify];
 
-/// What the services have told at one moment.
+/// The sums of the services at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct SignalReading {
     /// Of the transfer service.
@@ -153,7 +153,8 @@ impl SignalBook {
                 shares.insert(*key, more.into_iter().map(|(wait, time)| (wait, time / sum)).collect());
             }
         }
-        self.senders = now;
+        // A storage that could not be read this time goes on from its last reading.
+        self.senders.extend(now);
         shares
     }
 
@@ -320,6 +321,12 @@ mod tests {
         assert_eq!(
             shown(&next),
             ["0 network path:RAL→QMUL 1.000", "0 disk rse-in:QMUL 1.000"]
+        );
+        // Wrong: after a reading that failed, all that the sender ever did is taken for what it does now.
+        let next = book.take(Duration::from_secs(3), reading(&waits(16.0), &sender(12.0, 14.0, 50.0)));
+        assert_eq!(
+            shown(&next),
+            ["0 network path:RAL→QMUL 2.000", "0 disk rse-in:QMUL 2.000"]
         );
     }
 

@@ -45,7 +45,7 @@ struct RunningOperation {
     moved: u64,
 }
 
-/// What is known of an operation until its end is recorded.
+/// The link of an operation, and how it went, until its end is recorded.
 struct OperationEnd {
     link: Link,
     /// The host of the node that did it, once its last event was heard, if there are several nodes.
