@@ -96,6 +96,7 @@ pub(crate) fn storage(
         read_only,
         checksums,
         durability,
+        bandwidth,
         place,
     } = &rse.kind
     else {
@@ -127,6 +128,7 @@ pub(crate) fn storage(
     config.tpc.allow = reach.to_vec();
     // Files on one machine take seconds: the bytes of an aborted one should be known by then.
     config.tpc.marker_interval = MARKER_INTERVAL;
+    config.limits.bandwidth = *bandwidth;
     config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
     Ok(config)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_units::{Algorithm, Bytes};
+use weir_units::{Algorithm, BitRate, Bytes};
 
 use crate::names::{GridName, RseName, SiteName, VoName};
 use crate::place::Place;
@@ -91,6 +91,8 @@ pub enum RseKind {
         checksums: Vec<Algorithm>,
         /// The condition for a file to count as stored.
         durability: Durability,
+        /// Most that all its transfers together read and write in a second; no limit if absent.
+        bandwidth: Option<BitRate>,
         /// Where it answers; on a loopback address of its own if absent.
         place: Option<Place>,
     },
@@ -197,15 +199,18 @@ pub struct StorageDefaults {
     pub durability: Durability,
     /// Checksums taken on the way in.
     pub checksums: Vec<Algorithm>,
+    /// Most that all transfers of an RSE together read and write in a second.
+    pub bandwidth: Option<BitRate>,
 }
 
 impl Default for StorageDefaults {
-    /// 10 GB per RSE, durable before success, adler32 and crc32c.
+    /// 10 GB per RSE, durable before success, adler32 and crc32c, no limit on bandwidth.
     fn default() -> StorageDefaults {
         StorageDefaults {
             quota: Bytes(10_000_000_000),
             durability: Durability::Full,
             checksums: vec![Algorithm::Adler32, Algorithm::Crc32c],
+            bandwidth: None,
         }
     }
 }

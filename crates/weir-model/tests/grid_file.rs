@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_model::file::{Key, Table};
 use weir_model::{Durability, GRID_TABLES, Grid, GridIssuer, Link, Place, RseKind, RseName, TokenFrom};
-use weir_units::{Algorithm, Bytes};
+use weir_units::{Algorithm, BitRate, Bytes};
 
 const FULL: &str = r#"
 name = "mixed"
@@ -18,6 +18,7 @@ reach = ["10.9.0.0/16", "fd00::5"]
 quota = "2 GiB"
 durability = "cache"
 checksums = ["adler32", "sha256"]
+bandwidth = "400 Mb/s"
 
 [issuer]
 listen = "192.0.2.7"
@@ -43,6 +44,7 @@ quota = "1 GB"
 durability = "full"
 read_only = true
 checksums = ["md5"]
+bandwidth = "2 Gb/s"
 listen = "0.0.0.0:8443"
 host = "se.ihep.example"
 
@@ -94,6 +96,7 @@ fn a_full_file() {
             read_only: false,
             checksums: vec![Algorithm::Adler32, Algorithm::Sha256],
             durability: Durability::Cache,
+            bandwidth: Some(BitRate(400_000_000)),
             place: None,
         }
     );
@@ -104,6 +107,7 @@ fn a_full_file() {
             read_only: true,
             checksums: vec![Algorithm::Md5],
             durability: Durability::Full,
+            bandwidth: Some(BitRate(2_000_000_000)),
             place: Some(Place {
                 listen: "0.0.0.0".parse().unwrap(),
                 port: Some(8443),
@@ -150,6 +154,7 @@ fn the_smallest_file() {
         read_only,
         checksums,
         durability,
+        bandwidth: None,
         place: None,
     } = &grid.rses[0].kind
     else {
@@ -250,6 +255,14 @@ fn every_fault_names_line_key_and_remedy() {
     after(
         "quota = \"0 B\"",
         "g.toml:4: rse.quota: must be above zero; write a size such as \"10 GB\"",
+    );
+    after(
+        "bandwidth = \"0 b/s\"",
+        "g.toml:4: rse.bandwidth: is below 1 Mb/s; write a rate such as \"400 Mb/s\"",
+    );
+    after(
+        "url = \"https://127.0.0.1/\"\nbandwidth = \"1 Gb/s\"",
+        "g.toml:5: rse.bandwidth: is for embedded RSEs; remove this key, or remove url",
     );
     after(
         "quota = true",

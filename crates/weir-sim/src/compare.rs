@@ -310,7 +310,7 @@ fn storage_most(scene: &Scene, site: usize) -> Option<BitRate> {
         let plateau = model.write_curve.iter().flatten().map(|point| point.rate).max();
         let servers: BitRate = storage.servers.iter().map(|server| server.0).sum();
         let servers = Some(servers).filter(|_| !storage.servers.is_empty());
-        let bounds = [model.write, model.disk, plateau, servers];
+        let bounds = [model.write, model.disk, storage.bandwidth, plateau, servers];
         bounds.into_iter().flatten().min()
     };
     of_site.map(most).sum()

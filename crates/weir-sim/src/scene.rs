@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use rand_chacha::rand_core::RngCore;
-use weir_model::Link;
+use weir_model::{Link, RseKind};
 use weir_plan::{Workload, stream};
 use weir_units::{BitRate, Bytes};
 use weir_world::ErrorClass;
@@ -32,6 +32,8 @@ pub struct Storage {
     pub site: usize,
     /// Its model in the file, drawn factors applied.
     pub model: RseModel,
+    /// The bandwidth that the grid file allows it, in both directions together.
+    pub bandwidth: Option<BitRate>,
     /// Transfers into it and out of it that every policy allows at once: its own limit, else the grid's.
     pub max_active: [u32; 2],
     /// Its servers, one entry each: rate, and slots in each direction.
@@ -261,6 +263,10 @@ impl Builder<'_> {
         for curve in [&mut model.read_curve, &mut model.write_curve].into_iter().flatten() {
             curve.iter_mut().for_each(|point| point.rate = point.rate.scale(factor));
         }
+        let bandwidth = match rse.kind {
+            RseKind::Embedded { bandwidth, .. } => bandwidth,
+            RseKind::External { .. } => None,
+        };
         let limits = &self.plan.grid.transfer;
         let kinds = model.servers.iter().flatten();
         let servers = kinds.flat_map(|kind| (0..kind.count).map(|_| (kind.rate.scale(factor), kind.slots)));
@@ -277,6 +283,7 @@ impl Builder<'_> {
                 model.max_active_out.unwrap_or(limits.max_active_per_rse_out),
             ],
             model,
+            bandwidth,
         }
     }
 

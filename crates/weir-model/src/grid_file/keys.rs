@@ -111,6 +111,7 @@ pub(super) const RSE: Table = Table {
             "`[storage]`",
             "Embedded: as in `[storage]`.",
         ),
+        Key::new("bandwidth", "rate", "`[storage]`", "Embedded: as in `[storage]`."),
         Key::new(
             "read_only",
             "true or false",
@@ -263,6 +264,12 @@ pub(super) const STORAGE: Table = Table {
             "list of algorithms",
             "`[\"adler32\", \"crc32c\"]`",
             "Checksums taken on the way in: `adler32`, `crc32c`, `md5`, `sha256`.",
+        ),
+        Key::new(
+            "bandwidth",
+            "rate",
+            "no limit",
+            "Most that all transfers of an RSE together read and write in a second, such as `\"400 Mb/s\"`. A simulation of the grid keeps it too.",
         ),
     ],
 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use toml::de::DeValue;
-use weir_units::{Algorithm, Bytes};
+use weir_units::{Algorithm, BitRate, Bytes};
 
 use super::keys::{BROKER, CATALOG, GRID, ISSUER, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
 use super::{place, services, url};
@@ -17,8 +17,19 @@ use crate::services::GridIssuer;
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
 const EMBEDDED_MAX: usize = 250;
 
+/// Least bandwidth of an RSE: with less, a piece of a file takes longer than clients wait for its bytes.
+const BANDWIDTH_MIN: BitRate = BitRate(1_000_000);
+
 /// Keys that make sense only where the grid starts the storage itself.
-const EMBEDDED_ONLY: [&str; 6] = ["quota", "durability", "checksums", "read_only", "listen", "host"];
+const EMBEDDED_ONLY: [&str; 7] = [
+    "quota",
+    "durability",
+    "checksums",
+    "bandwidth",
+    "read_only",
+    "listen",
+    "host",
+];
 
 /// Keys that make sense only where the storage runs elsewhere.
 const EXTERNAL_ONLY: [&str; 5] = ["ca", "token_file", "token_issuer", "base_path", "redirect_hosts"];
@@ -200,6 +211,7 @@ fn embedded(table: &Section<'_>, defaults: &StorageDefaults) -> Option<RseKind> 
         read_only: table.or("read_only", false),
         checksums: own.checksums,
         durability: own.durability,
+        bandwidth: own.bandwidth,
         place: place::read(table).ok()?,
     })
 }
@@ -270,7 +282,18 @@ fn storage_keys(table: &Section<'_>, defaults: &StorageDefaults) -> StorageDefau
             Err(Refusal::new("must be above zero", "write a size such as \"10 GB\""))
         }
     };
+    let moves = |rate: &BitRate| {
+        if rate.0 >= BANDWIDTH_MIN.0 {
+            Ok(())
+        } else {
+            Err(Refusal::new(
+                format!("is below {BANDWIDTH_MIN}"),
+                "write a rate such as \"400 Mb/s\"",
+            ))
+        }
+    };
     StorageDefaults {
+        bandwidth: table.checked("bandwidth", moves).or(defaults.bandwidth),
         quota: table.checked("quota", above_zero).unwrap_or(defaults.quota),
         durability: table.or("durability", defaults.durability),
         checksums: checksums(table).unwrap_or_else(|| defaults.checksums.clone()),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use toml::{Table, Value};
-use weir_units::{Algorithm, duration};
+use weir_units::{Algorithm, BitRate, duration};
 
 use crate::grid::{Broker, Grid, Rse, RseKind, TokenFrom};
 use crate::place::Place;
@@ -35,6 +35,7 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
     put(&mut storage, "quota", grid.storage.quota.to_string());
     put(&mut storage, "durability", grid.storage.durability.as_str());
     storage.insert("checksums".to_owned(), algorithms(&grid.storage.checksums));
+    put_rate(&mut storage, "bandwidth", grid.storage.bandwidth);
     table.insert("storage".to_owned(), Value::Table(storage));
     let mut transfer = Table::new();
     if let Some(service) = &grid.transfer_service {
@@ -146,12 +147,14 @@ fn rse(rse: &Rse) -> Table {
             read_only,
             checksums,
             durability,
+            bandwidth,
             place,
         } => {
             put(&mut table, "quota", quota.to_string());
             table.insert("read_only".to_owned(), Value::Boolean(*read_only));
             table.insert("checksums".to_owned(), algorithms(checksums));
             put(&mut table, "durability", durability.as_str());
+            put_rate(&mut table, "bandwidth", *bandwidth);
             put_place(&mut table, place.as_ref());
         }
         RseKind::External {
@@ -204,6 +207,12 @@ fn put_place(table: &mut Table, place: Option<&Place>) {
         };
         put(table, "listen", listen);
         put(table, "host", place.host.as_str());
+    }
+}
+
+fn put_rate(table: &mut Table, key: &str, rate: Option<BitRate>) {
+    if let Some(rate) = rate {
+        put(table, key, rate.to_string());
     }
 }
 

@@ -142,6 +142,8 @@ impl Bounds<'_> {
         self.rate(format!("{name}: reading"), read, Kind::Capacity, &reads);
         self.rate(format!("{name}: writing"), write, Kind::Capacity, &writes);
         self.rate(format!("{name}: disk"), model.disk, Kind::Capacity, &both);
+        let configured = format!("{name}: configured bandwidth");
+        self.rate(configured, storage.bandwidth, Kind::Capacity, &both);
         let servers: BitRate = storage.servers.iter().map(|server| server.0).sum();
         let servers = Some(servers).filter(|_| !storage.servers.is_empty());
         self.rate(format!("{name}: servers"), servers, Kind::Capacity, &both);

@@ -22,10 +22,9 @@ impl World {
         for (place, resource) in self.wires.places() {
             self.book.wire(resource, place);
         }
-        for (at, (doors, storage)) in self.doors.iter().zip(&self.scene.storages).enumerate() {
-            for (resource, server) in doors.resources() {
-                let name = server.map(|number| format!("{}#{}", storage.name, number + 1));
-                self.book.storage(resource, at, name.as_deref());
+        for (at, doors) in self.doors.iter().enumerate() {
+            for (resource, part) in doors.resources() {
+                self.book.storage(&self.scene, resource, at, part);
             }
         }
     }

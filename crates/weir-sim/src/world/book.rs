@@ -17,6 +17,7 @@ use weir_world::{Place, PlaceKind, Wait, WaitPhase};
 use super::attempt_state::Step;
 use crate::network::{ClassId, HeldFlows, ResourceId};
 use crate::scene::{LinkScene, Scene, StreamLimit};
+use crate::world::storage::StoragePart;
 
 /// Width of the bins of a world that nobody measures.
 const WIDTH: Duration = Duration::from_secs(1);
@@ -45,8 +46,8 @@ pub(crate) struct WaitBook {
 enum Limit {
     /// A part of the network.
     Wire(PlaceId),
-    /// A storage element: the place depends on the direction of the flow.
-    Storage(usize),
+    /// A storage element: the place depends on the direction of the flow. With the state in which its flows wait.
+    Storage(usize, Wait),
     /// One of its servers.
     Server(PlaceId),
 }
@@ -83,11 +84,15 @@ impl WaitBook {
         self.limits.insert(resource, Limit::Wire(place));
     }
 
-    /// Notes that a resource belongs to a storage element, or to one of its servers.
-    pub(super) fn storage(&mut self, resource: ResourceId, storage: usize, server: Option<&str>) {
-        let limit = match server {
-            Some(name) => Limit::Server(self.signals.place(&Place::new(PlaceKind::Server, name))),
-            None => Limit::Storage(storage),
+    /// Notes that a resource is a part of a storage element.
+    pub(super) fn storage(&mut self, scene: &Scene, resource: ResourceId, storage: usize, part: StoragePart) {
+        let limit = match part {
+            StoragePart::Server(number) => {
+                let name = format!("{}#{}", scene.storages[storage].name, number + 1);
+                Limit::Server(self.signals.place(&Place::new(PlaceKind::Server, name)))
+            }
+            StoragePart::Disk => Limit::Storage(storage, Wait::Disk),
+            StoragePart::Limiter => Limit::Storage(storage, Wait::Limiter),
         };
         self.limits.insert(resource, limit);
     }
@@ -180,8 +185,8 @@ impl WaitBook {
         let (wait, place) = match held.by.and_then(|resource| self.limits.get(&resource)) {
             Some(Limit::Wire(place)) => (Wait::Network, *place),
             Some(Limit::Server(place)) => (Wait::Disk, *place),
-            Some(Limit::Storage(storage)) if *storage == ends.source && !reads_back => (Wait::Disk, source),
-            Some(Limit::Storage(_)) => (Wait::Disk, destination),
+            Some(Limit::Storage(storage, wait)) if *storage == ends.source && !reads_back => (*wait, source),
+            Some(Limit::Storage(_, wait)) => (*wait, destination),
             None if reads_back => (Wait::Disk, destination),
             None => match ends.stream_limit {
                 StreamLimit::Path => (Wait::Window, path),

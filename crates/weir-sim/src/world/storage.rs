@@ -72,6 +72,17 @@ struct Server {
     lines: [Line; 2],
 }
 
+/// What a resource of a storage element stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoragePart {
+    /// Its disks.
+    Disk,
+    /// A limit on bandwidth that it is configured with.
+    Limiter,
+    /// One of its servers, by number.
+    Server(usize),
+}
+
 /// One storage element; see the module.
 #[derive(Debug)]
 pub(crate) struct Doors {
@@ -80,6 +91,7 @@ pub(crate) struct Doors {
     read: Option<ResourceId>,
     write: Option<ResourceId>,
     disk: Option<ResourceId>,
+    limiter: Option<ResourceId>,
     /// Flows that read, and that write.
     flows: [u32; 2],
     /// Outages under way, and outages so far.
@@ -97,6 +109,8 @@ impl Doors {
         let read = resource(model.read.is_some() || model.read_curve.is_some() || breaks);
         let write = resource(model.write.is_some() || model.write_curve.is_some() || breaks);
         let disk = resource(model.disk.is_some());
+        let limiter = storage.bandwidth;
+        let limiter = limiter.map(|most| network.add_resource(most.into(), Sharing::Shared));
         let server = |(rate, slots): &(BitRate, u32)| Server {
             rate: *rate,
             resource: network.add_resource((*rate).into(), Sharing::Shared),
@@ -109,6 +123,7 @@ impl Doors {
             read,
             write,
             disk,
+            limiter,
             flows: [0, 0],
             outages: (0, 0),
             stale: true,
@@ -172,15 +187,17 @@ impl Doors {
         };
         path.extend(own);
         path.extend(self.disk);
+        path.extend(self.limiter);
         path.extend(server.map(|server| self.servers[usize::from(server)].resource));
     }
 
-    /// The resources of the storage, and those of its servers with their numbers.
-    pub(crate) fn resources(&self) -> impl Iterator<Item = (ResourceId, Option<usize>)> {
+    /// The resources of the storage.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (ResourceId, StoragePart)> {
         let own = [self.read, self.write, self.disk].into_iter().flatten();
         let servers = self.servers.iter().enumerate();
-        own.map(|resource| (resource, None))
-            .chain(servers.map(|(number, server)| (server.resource, Some(number))))
+        own.map(|resource| (resource, StoragePart::Disk))
+            .chain(self.limiter.map(|resource| (resource, StoragePart::Limiter)))
+            .chain(servers.map(|(number, server)| (server.resource, StoragePart::Server(number))))
     }
 
     pub(crate) fn begin(&mut self, way: Way) {

@@ -97,6 +97,8 @@ fn each_limit_is_named() {
         &few("[[sim.rse]]\nrse = \"B\"\nwrite_connections = 2\n[[sim.rse]]\nrse = \"*\"\nstream_rate = \"400 Mb/s\"\n"),
         "place rse-in:B",
     );
+    let limited = few("").replace("name = \"B\"\n", "name = \"B\"\nbandwidth = \"4 Gb/s\"\n");
+    names(&limited, "limiter rse-in:B");
     names(&few("[sim.tokens]\nrate = 0.2\n"), "token issuer:tokens");
 }
 
