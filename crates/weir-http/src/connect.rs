@@ -122,7 +122,7 @@ impl Connector {
             source,
         })?;
         let mut tcp = Tcp::new(tcp, None);
-        tcp.enter(&self.ledger);
+        tcp.enter(&self.ledger, peer.ip());
         let to = ConnectedTo {
             peer,
             local,

@@ -83,7 +83,7 @@ pub use reload::Reloadable;
 pub use rustls::CertificateError;
 pub use server::{ConnectionInfo, Reservation, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
 pub use slow_reader::{CutShort, Pace};
-pub use socket::{SocketSettings, SocketWatch, TcpFigures, TcpLedger, TcpTotals};
+pub use socket::{SocketSettings, SocketWatch, TcpFigures, TcpGroup, TcpLedger, TcpTotals};
 pub use socket_waits::{ReceiveQueue, SocketWaits};
 pub use tls::{Identity, TrustRoots, certificate_names, client_config, server_config, server_config_asking};
 pub use until_sent::UntilSent;

@@ -422,7 +422,7 @@ where
         let Ok(local) = tcp.local_addr() else { return };
         let mut tcp = Tcp::new(tcp, None);
         tcp.keep_pace(limits.write_timeout, limits.pace);
-        tcp.enter(&self.ledger);
+        tcp.enter(&self.ledger, peer.ip());
         let _counted = self.slots.count_slow(tcp.cut_short());
         let tls = self.tls.0.as_ref().map(Reloadable::get);
         let info = ConnectionInfo {

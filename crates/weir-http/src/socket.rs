@@ -14,7 +14,7 @@ use rustix::net::sockopt;
 
 pub(crate) use kernel::Watched;
 pub(crate) use ledger::Entry;
-pub use ledger::{TcpLedger, TcpTotals};
+pub use ledger::{TcpGroup, TcpLedger, TcpTotals};
 
 /// How the kernel is to run connections. All `None`, the default, leaves everything to the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     io,
+    net::IpAddr,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -54,8 +55,8 @@ impl Tcp {
     }
 
     /// Counts the connection in a ledger until it is closed.
-    pub(crate) fn enter(&mut self, ledger: &TcpLedger) {
-        self.entry = Some(ledger.enter(self.watch()));
+    pub(crate) fn enter(&mut self, ledger: &TcpLedger, peer: IpAddr) {
+        self.entry = Some(ledger.enter(peer, self.watch()));
     }
 
     /// Has the other side keep a pace too, beside the limit for writes of which it takes nothing.

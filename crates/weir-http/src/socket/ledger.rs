@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -10,6 +11,9 @@ use parking_lot::Mutex;
 
 use super::{SocketWatch, TcpFigures};
 
+/// Groups of connections that are kept apart; the connections of more peers are one group, so that a scan cannot fill the memory.
+const GROUPS_MAX: usize = 1024;
+
 /// Counts the connections of a door or client. Clones mean the same ones.
 #[derive(Clone, Default)]
 pub struct TcpLedger(Arc<Mutex<Books>>);
@@ -17,12 +21,20 @@ pub struct TcpLedger(Arc<Mutex<Books>>);
 #[derive(Default)]
 struct Books {
     next: u64,
-    open: HashMap<u64, SocketWatch>,
-    /// By congestion control.
-    ended: BTreeMap<String, TcpTotals>,
+    open: HashMap<u64, (IpAddr, SocketWatch)>,
+    ended: BTreeMap<TcpGroup, TcpTotals>,
 }
 
-/// Sums over the connections of one congestion control.
+/// The connections that are added up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TcpGroup {
+    /// The address of the other side; `None` for those of all peers beyond the first thousand.
+    pub peer: Option<IpAddr>,
+    /// Their congestion control.
+    pub congestion: String,
+}
+
+/// Sums over the connections of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TcpTotals {
     /// Connections that are open now.
@@ -80,33 +92,52 @@ pub(crate) struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut books = self.ledger.0.lock();
-        let watch = books.open.remove(&self.number);
         // Under the lock: between here and there it would be counted nowhere, and a sum would fall.
-        if let Some(figures) = watch.and_then(|watch| watch.figures()) {
-            books.ended.entry(figures.congestion.clone()).or_default().add(&figures);
+        let Some((peer, watch)) = books.open.remove(&self.number) else {
+            return;
+        };
+        if let Some(figures) = watch.figures() {
+            of_group(&mut books.ended, peer, &figures).add(&figures);
         }
     }
 }
 
+/// The totals of the group of a connection.
+fn of_group<'t>(
+    totals: &'t mut BTreeMap<TcpGroup, TcpTotals>,
+    peer: IpAddr,
+    figures: &TcpFigures,
+) -> &'t mut TcpTotals {
+    let mut group = TcpGroup {
+        peer: Some(peer),
+        congestion: figures.congestion.clone(),
+    };
+    if totals.len() >= GROUPS_MAX && !totals.contains_key(&group) {
+        group.peer = None;
+    }
+    totals.entry(group).or_default()
+}
+
 impl TcpLedger {
     /// Counts a connection until the returned guard is dropped, which must be before the connection is closed.
-    pub(crate) fn enter(&self, watch: SocketWatch) -> Entry {
+    pub(crate) fn enter(&self, peer: IpAddr, watch: SocketWatch) -> Entry {
         let mut books = self.0.lock();
         books.next += 1;
         let number = books.next;
-        books.open.insert(number, watch);
+        books.open.insert(number, (peer.to_canonical(), watch));
         Entry {
             ledger: self.clone(),
             number,
         }
     }
 
-    /// The current totals, by congestion control: two system calls for each open connection, 10 ms for 4,096.
-    pub fn totals(&self) -> BTreeMap<String, TcpTotals> {
+    /// The current totals: two system calls for each open connection, 10 ms for 4,096.
+    pub fn totals(&self) -> BTreeMap<TcpGroup, TcpTotals> {
         let books = self.0.lock();
         let mut totals = books.ended.clone();
-        for figures in books.open.values().filter_map(SocketWatch::figures) {
-            totals.entry(figures.congestion.clone()).or_default().add_open(&figures);
+        let open = books.open.values();
+        for (peer, figures) in open.filter_map(|(peer, watch)| Some((*peer, watch.figures()?))) {
+            of_group(&mut totals, peer, &figures).add_open(&figures);
         }
         totals
     }

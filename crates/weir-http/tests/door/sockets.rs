@@ -3,7 +3,8 @@ use std::{io, num::NonZeroU64, sync::Arc};
 use http::Request;
 use parking_lot::Mutex;
 use weir_http::{
-    Client, ClientConfig, ConnectedTo, ConnectionInfo, ServerLimits, SocketSettings, TrustRoots, bind_with, body, serve,
+    Client, ClientConfig, ConnectedTo, ConnectionInfo, ServerLimits, SocketSettings, TcpGroup, TrustRoots, bind_with,
+    body, serve,
 };
 
 use crate::{echo, loopback};
@@ -63,10 +64,16 @@ async fn a_setting_holds_for_both_ends_of_a_connection() {
         assert!((1..=200_000).contains(&figures.peer_window), "{figures:?}");
     }
     assert!(theirs.received > 0 && ours.sent > 0);
+    let peers = [info.peer.ip(), to.peer.ip()];
     let totals = || {
-        ledgers
-            .each_ref()
-            .map(|ledger| ledger.totals()[&ours.congestion].clone())
+        let of = |at: usize| {
+            let group = TcpGroup {
+                peer: Some(peers[at]),
+                congestion: ours.congestion.clone(),
+            };
+            ledgers[at].totals()[&group].clone()
+        };
+        [of(0), of(1)]
     };
     let open = totals();
     for side in &open {

@@ -1,8 +1,8 @@
-//! TCP figures of the endpoint's connections, by the opening side and by congestion control.
+//! TCP figures of the endpoint's connections, by the opening side, by peer and by congestion control.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use weir_http::{TcpLedger, TcpTotals};
+use weir_http::{TcpGroup, TcpLedger, TcpTotals};
 use weir_service::metrics::{
     Kind::{self, Counter, Gauge},
     Page, Value,
@@ -109,7 +109,7 @@ impl Tcp {
     }
 }
 
-fn render(sides: &[(&str, BTreeMap<String, TcpTotals>); 2], page: &mut Page) {
+fn render(sides: &[(&str, BTreeMap<TcpGroup, TcpTotals>); 2], page: &mut Page) {
     for Shown {
         name,
         kind,
@@ -119,8 +119,10 @@ fn render(sides: &[(&str, BTreeMap<String, TcpTotals>); 2], page: &mut Page) {
     {
         page.family(name, kind, help);
         for (side, totals) in sides {
-            for (congestion, tcp) in totals {
-                page.sample(&[("side", side), ("congestion", congestion)], value(tcp));
+            for (TcpGroup { peer, congestion }, tcp) in totals {
+                let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
+                let labels = [("side", *side), ("congestion", congestion), ("peer", &peer)];
+                page.sample(&labels, value(tcp));
             }
         }
     }

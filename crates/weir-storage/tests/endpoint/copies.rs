@@ -442,6 +442,10 @@ fn value(page: &str, name: &str, side: &str) -> Vec<(String, f64)> {
     let start = format!("weir_storage_tcp_{name}{{side=\"{side}\",congestion=\"");
     let lines = page.lines().filter_map(|line| line.strip_prefix(&start));
     let known = lines.filter_map(|line| line.rsplit_once("\"} "));
-    let of = |(congestion, value): (&str, &str)| (congestion.to_owned(), value.parse::<f64>().unwrap());
+    let of = |(labels, value): (&str, &str)| {
+        let (congestion, peer) = labels.split_once("\",peer=\"").unwrap();
+        assert!(peer.parse::<std::net::IpAddr>().is_ok(), "{peer}");
+        (congestion.to_owned(), value.parse::<f64>().unwrap())
+    };
     known.map(of).collect()
 }
