@@ -125,9 +125,9 @@ fn simulated_alike(file: &Path, real: &Path) -> Result<PathBuf> {
     let names = [real, &simulated].map(|folder| {
         let mut found = BTreeSet::new();
         names(&report(folder).unwrap(), "", &mut found);
-        // Only a real run reads files back, tells of its windows as events, and has first bytes; only a simulated one divides what is
-        // missing.
-        let of_one = ["/audit/", "/events/", "/deficits"];
+        // Only a real run reads files back, tells of its windows as events, and has first bytes and gauges; only a simulated one divides
+        // what is missing.
+        let of_one = ["/audit/", "/events/", "/deficits", "/gauges"];
         found.retain(|name| !of_one.iter().any(|part| name.starts_with(part)) && !name.contains("/first_byte_s/"));
         found
     });

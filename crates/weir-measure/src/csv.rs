@@ -61,6 +61,13 @@ impl<'w> Line<'w> {
         }
     }
 
+    /// A number with a fraction, in as many digits as tell it from its neighbours.
+    pub(crate) fn real(&mut self, number: f64) -> io::Result<&mut Self> {
+        self.separate()?;
+        write!(self.to, "{number}")?;
+        Ok(self)
+    }
+
     /// A time in seconds with microseconds; nothing if there is none.
     pub(crate) fn time(&mut self, time: Option<Duration>) -> io::Result<&mut Self> {
         self.separate()?;

@@ -36,6 +36,7 @@ pub mod deficit;
 pub mod evenness;
 pub mod events;
 pub mod files;
+pub mod gauges;
 pub mod held;
 pub mod ledger;
 pub mod measurement;
@@ -55,6 +56,7 @@ pub mod verdict;
 mod workload_report;
 
 pub use accounting::Accounting;
+pub use gauges::Gauges;
 pub use measurement::{Ending, Measured, Measurement};
 pub use read::ReadError;
 pub use report::{Report, Verdict};

@@ -15,6 +15,7 @@ use crate::chain::{Chain, RuleRow};
 use crate::chain_report::{ChainReport, DeletionReport};
 use crate::deficit::DeficitBook;
 use crate::evenness::Evenness;
+use crate::gauges::Gauges;
 use crate::report::{
     Audit, Build, CrossCheck, Event, Host, LinkDeficit, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
     WorkloadReport, ratio,
@@ -35,6 +36,7 @@ pub struct Measurement {
     chain: Chain,
     events: Vec<Event>,
     signals: Signals,
+    gauges: Gauges,
     deficits: Option<DeficitBook>,
     standing: Standing,
     /// The transfers that ended last.
@@ -107,6 +109,7 @@ pub struct Measured {
     events: Vec<Event>,
     /// The waits of transfers.
     pub signals: Signals,
+    gauges: Gauges,
     deficits: Option<DeficitBook>,
 }
 
@@ -116,6 +119,7 @@ impl Measurement {
         let spec = Spec::of(plan);
         Self {
             signals: Signals::new(spec.signal_bin()),
+            gauges: Gauges::new(spec.bin),
             deficits: None,
             head: Head {
                 challenge: plan.name.clone(),
@@ -175,6 +179,11 @@ impl Measurement {
     /// The waits of transfers, to be added to.
     pub fn signals(&mut self) -> &mut Signals {
         &mut self.signals
+    }
+
+    /// The gauges of hosts and storages, to be added to.
+    pub fn gauges(&mut self) -> &mut Gauges {
+        &mut self.gauges
     }
 
     /// Takes the waits of transfers from a world that has kept them itself.
@@ -250,6 +259,7 @@ impl Measurement {
             head: self.head,
             events: self.events,
             signals: self.signals,
+            gauges: self.gauges,
             deficits: self.deficits,
         }
     }
@@ -301,6 +311,7 @@ impl Measured {
             head,
             mut events,
             signals,
+            gauges,
             ..
         } = self;
         figures.totals.deleted_files = ending.deleted_files;
@@ -359,6 +370,7 @@ impl Measured {
             errors: figures.errors,
             series: figures.series,
             signals: signals.report(&spec.links),
+            gauges: gauges.report(),
             deficits,
             events,
             parameters,

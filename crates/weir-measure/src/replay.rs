@@ -9,11 +9,11 @@ use crate::measurement::Measurement;
 use crate::read::ReadError;
 use crate::samples::{Sample, Stage};
 use crate::snapshot::Standing;
-use crate::{chain, events, rows, samples, signals};
+use crate::{chain, events, gauges, rows, samples, signals};
 
 /// The files of a run.
 #[derive(Debug)]
-pub struct Recorded<T, S, E, R, G> {
+pub struct Recorded<T, S, E, R, W, G> {
     /// `transfers.csv`.
     pub transfers: T,
     /// `series.csv`.
@@ -23,7 +23,9 @@ pub struct Recorded<T, S, E, R, G> {
     /// `rules.csv`; of a run that made no rule there may be none.
     pub rules: Option<R>,
     /// `signals.csv`; of a run of an older version there is none.
-    pub signals: Option<G>,
+    pub signals: Option<W>,
+    /// `gauges.csv`, alike.
+    pub gauges: Option<G>,
 }
 
 /// The content of a run's files.
@@ -47,9 +49,9 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A file is none of its kind.
-pub fn replay<T: Read, S: Read, E: Read, R: Read, G: Read>(
+pub fn replay<T: Read, S: Read, E: Read, R: Read, W: Read, G: Read>(
     plan: &Plan,
-    recorded: Recorded<T, S, E, R, G>,
+    recorded: Recorded<T, S, E, R, W, G>,
 ) -> Result<Replayed, ReadError> {
     let mut measurement = Measurement::of(plan);
     let mut cut = Vec::new();
@@ -79,6 +81,9 @@ pub fn replay<T: Read, S: Read, E: Read, R: Read, G: Read>(
         cut.extend(signals::rows::read(rows, &spec, |row| {
             measurement.signals().add_row(row);
         })?);
+    }
+    if let Some(rows) = recorded.gauges {
+        cut.extend(gauges::rows::read(rows, |row| measurement.gauges().add(row))?);
     }
     if closed.is_none() {
         measurement.close(reached);

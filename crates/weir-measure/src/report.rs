@@ -16,6 +16,7 @@ pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
 pub use crate::deficit::LinkDeficit;
 pub use crate::evenness::{Cv, Evenness};
+pub use crate::gauges::GaugeSeries;
 pub use crate::quantiles::{Percentiles, Times};
 pub use crate::signals::LinkSignals;
 pub use crate::workload_report::{Cell, Step, WorkloadKind, WorkloadReport};
@@ -98,6 +99,9 @@ pub struct Report {
     /// nothing is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<LinkSignals>,
+    /// Figures of hosts and storages over time. Absent in reports of simulated runs and of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gauges: Vec<GaugeSeries>,
     /// The parts of each link's deficit, from a world that knows them: the simulator. Absent elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deficits: Vec<LinkDeficit>,

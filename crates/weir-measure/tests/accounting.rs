@@ -405,6 +405,7 @@ fn report() -> Report {
     let window = |start_s: f64, end_s: f64| Window { start_s, end_s };
     Report {
         signals: Vec::new(),
+        gauges: Vec::new(),
         deficits: Vec::new(),
         verified_by_size: Vec::new(),
         chain: None,

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use weir_measure::gauges::{self, GaugeRow};
 use weir_measure::replay::{Recorded, Replayed, replay};
 use weir_measure::report::{Build, Event, Host};
 use weir_measure::samples::{self, Sample, Stage};
 use weir_measure::signals::{self, SignalRow};
 use weir_measure::{Ending, Failure, Measurement, Report, Spec, Standing, State, Transfer, events, rows};
 use weir_plan::{Challenge, Overrides, Plan};
-use weir_world::{ErrorClass, Party, Phase, Place, Wait, Waits};
+use weir_world::{ErrorClass, Gauge, Party, Phase, Place, Wait, Waits};
 
 const CHALLENGE: &str = r#"
 name = "two"
@@ -88,6 +89,7 @@ struct Files {
     series: Vec<u8>,
     events: Vec<u8>,
     signals: Vec<u8>,
+    gauges: Vec<u8>,
 }
 
 impl Files {
@@ -98,6 +100,7 @@ impl Files {
             events: &self.events[..],
             rules: None::<&[u8]>,
             signals: Some(&self.signals[..]),
+            gauges: Some(&self.gauges[..]),
         };
         replay(plan, recorded).unwrap()
     }
@@ -110,6 +113,7 @@ fn run(plan: &Plan) -> (Measurement, Files) {
     samples::begin(&mut files.series).unwrap();
     events::begin(&mut files.events).unwrap();
     signals::rows::begin(&mut files.signals).unwrap();
+    gauges::rows::begin(&mut files.gauges).unwrap();
     for at in 0..40 {
         let row = SignalRow {
             span: (Duration::from_millis(at * 350), Duration::from_millis(at * 350 + 350)),
@@ -120,6 +124,14 @@ fn run(plan: &Plan) -> (Measurement, Files) {
         };
         signals::rows::write(&mut files.signals, &spec, &row).unwrap();
         measurement.signals().add_row(&row);
+        let row = GaugeRow {
+            span: row.span,
+            gauge: Gauge::ALL[at as usize % 3],
+            place: Place::parse("server:node1/vda").unwrap(),
+            value: at as f64 / 7.0,
+        };
+        gauges::rows::write(&mut files.gauges, &row).unwrap();
+        measurement.gauges().add(&row);
     }
     let mut sample = |measurement: &mut Measurement, at: Duration, stage: Stage| {
         let standing = Standing {
@@ -248,6 +260,7 @@ fn files_of_another_program_are_refused() {
         events: &b"t_s,text\n"[..],
         rules: None::<&[u8]>,
         signals: None::<&[u8]>,
+        gauges: None::<&[u8]>,
     };
     let error = replay(&plan(), recorded).unwrap_err();
     assert!(error.to_string().starts_with("transfers.csv, line 1"), "{error}");

@@ -59,6 +59,7 @@
 
 mod cause;
 pub mod class;
+mod gauge;
 mod ids;
 mod outcome;
 mod seam;
@@ -67,6 +68,7 @@ mod wait;
 mod words;
 
 pub use cause::{CauseClass, Place, PlaceKind};
+pub use gauge::{Gauge, GaugeUnit};
 pub use ids::{OpId, Seq, TransferId};
 pub use outcome::{CopyMode, ErrorClass, Failure, Outcome, Party, Phase, Retry};
 pub use seam::{Core, Effect, Input, WorldEvent};

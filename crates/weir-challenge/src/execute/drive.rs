@@ -212,7 +212,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
             tokio::select! {
                 biased;
                 () = self.stop.hard.cancelled() => {}
-                rows = signals.finish() => self.books.signals(&rows),
+                rows = signals.finish() => self.books.read(&rows),
             }
         }
         let now = self.clock.now();
@@ -274,7 +274,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
             self.books.rule(&rule);
         }
         if let Some(signals) = &mut self.signals {
-            self.books.signals(&signals.take());
+            self.books.read(&signals.take());
         }
         if let Some(rates) = self.rates.as_deref_mut() {
             rates.take_ledger().iter().for_each(|row| self.books.injected(row));

@@ -3,6 +3,8 @@
 pub(crate) mod clock;
 pub(crate) mod drive;
 pub(crate) mod engine;
+pub(crate) mod gauge_book;
+pub(crate) mod host_reading;
 pub(crate) mod live;
 pub(crate) mod progress;
 pub(crate) mod rates;

@@ -1,29 +1,43 @@
-//! Reads the waits of transfers from the services while a run goes on.
+//! Reads the waits of transfers, and what hosts and storages do, while a run goes on.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use weir_fts_api::{FtsError, LinkWaits};
+use weir_measure::gauges::GaugeRow;
 use weir_measure::signals::SignalRow;
 
 use crate::execute::clock::Clock;
+use crate::execute::gauge_book::GaugeBook;
+use crate::execute::host_reading::HostReading;
 use crate::execute::signal_book::{NamedDoor, SignalBook, SignalReading};
 use crate::inject::fts::FtsDoor;
-use crate::services::storage::{SenderTimes, StorageDoor};
+use crate::services::storage::{StorageDoor, StorageSums};
 
 /// Longest wait for one reading, and for the last one when the run ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The reader of a run's signals.
+/// The reader of a run's signals and gauges.
 #[derive(Debug)]
 pub(crate) struct SignalWatch {
-    rows: UnboundedReceiver<Vec<SignalRow>>,
+    rows: UnboundedReceiver<ReadRows>,
     last: CancellationToken,
     task: JoinHandle<()>,
+}
+
+/// Rows of readings.
+#[derive(Debug, Default)]
+pub(crate) struct ReadRows {
+    /// Waits of transfers.
+    pub(crate) signals: Vec<SignalRow>,
+    /// Gauges of hosts and storages.
+    pub(crate) gauges: Vec<GaugeRow>,
 }
 
 /// Where signals are read.
@@ -32,6 +46,8 @@ pub(crate) struct SignalSources {
     pub(crate) doors: Arc<Vec<StorageDoor>>,
     /// Source and destination of each link.
     pub(crate) ends: Vec<(usize, usize)>,
+    /// The name of this host.
+    pub(crate) host: String,
 }
 
 impl SignalWatch {
@@ -45,16 +61,17 @@ impl SignalWatch {
     }
 
     /// The rows of readings since the last call.
-    pub(crate) fn take(&mut self) -> Vec<SignalRow> {
-        let mut rows = Vec::new();
+    pub(crate) fn take(&mut self) -> ReadRows {
+        let mut rows = ReadRows::default();
         while let Ok(more) = self.rows.try_recv() {
-            rows.extend(more);
+            rows.signals.extend(more.signals);
+            rows.gauges.extend(more.gauges);
         }
         rows
     }
 
     /// Takes a last reading; gives the rows since the last call.
-    pub(crate) async fn finish(mut self) -> Vec<SignalRow> {
+    pub(crate) async fn finish(mut self) -> ReadRows {
         self.last.cancel();
         let _late = tokio::time::timeout(PATIENCE, &mut self.task).await;
         self.task.abort();
@@ -72,31 +89,32 @@ async fn watch(
     sources: SignalSources,
     bin: Duration,
     clock: Clock,
-    tell: UnboundedSender<Vec<SignalRow>>,
+    tell: UnboundedSender<ReadRows>,
     last: CancellationToken,
 ) {
-    let mut named = Vec::new();
-    for door in sources.doors.iter() {
-        named.push(named_door(door).await);
-    }
-    let mut book = SignalBook::new(named, sources.ends.clone());
+    let named = join_all(sources.doors.iter().map(named_door)).await;
+    let mut signals = SignalBook::new(named.clone(), sources.ends.clone());
+    let mut gauges = GaugeBook::new(named, sources.ends.clone(), sources.host.clone());
+    let mut tells_waits = true;
     let mut next = Duration::ZERO;
     loop {
         let is_last = last.is_cancelled();
-        match tokio::time::timeout(PATIENCE, read(&sources)).await {
-            Ok(Ok(reading)) => {
-                let rows = book.take(clock.now(), reading);
-                if tell.send(rows).is_err() {
-                    return;
-                }
-            }
-            // A service of another kind: its transfers' waits are unknown.
-            Ok(Err(error)) if error.status() == Some(http::StatusCode::NOT_FOUND) => return,
-            // The next reading covers this time too.
-            Ok(Err(error)) => tracing::debug!(error = weir_auth::error_chain(&error), "could not read waits"),
-            Err(_) => tracing::debug!("the transfer service did not tell its waits in time"),
+        let (waits, sums) = tokio::join!(waits(&sources, &mut tells_waits), sums(&sources));
+        let now = clock.now();
+        let mut rows = ReadRows {
+            gauges: gauges.host(now, HostReading::now()),
+            ..ReadRows::default()
+        };
+        let mut senders = HashMap::new();
+        for (door, sums) in sums {
+            let readers: &HashMap<IpAddr, _> = &sums.senders;
+            senders.extend(readers.iter().map(|(reader, times)| ((door, *reader), times.clone())));
+            rows.gauges.extend(gauges.storage(now, door, &sums));
         }
-        if is_last {
+        if let Some(waits) = waits {
+            rows.signals = signals.take(now, SignalReading { waits, senders });
+        }
+        if tell.send(rows).is_err() || is_last {
             return;
         }
         next = (next + bin).max(clock.now());
@@ -107,17 +125,32 @@ async fn watch(
     }
 }
 
-async fn read(sources: &SignalSources) -> Result<SignalReading, weir_fts_api::FtsError> {
-    let counters = sources.doors.iter().enumerate().filter(|(_, door)| door.embedded);
-    let counters = counters.map(|(index, door)| async move { (index, door.sender_times().await) });
-    let (waits, counters) = tokio::join!(sources.transfer.waits(), futures_util::future::join_all(counters));
-    let mut senders: HashMap<(usize, IpAddr), SenderTimes> = HashMap::new();
-    for (index, times) in counters {
-        for (reader, times) in times.unwrap_or_default() {
-            senders.insert((index, reader), times);
+/// The waits by the transfer service's account; none if it does not tell them. The next reading covers this time too.
+async fn waits(sources: &SignalSources, tells: &mut bool) -> Option<Vec<LinkWaits<'static>>> {
+    if !*tells {
+        return None;
+    }
+    match within(sources.transfer.waits()).await? {
+        Ok(waits) => Some(waits),
+        Err(error) => {
+            // A service of another kind: its transfers' waits are unknown.
+            *tells = error.status() != Some(http::StatusCode::NOT_FOUND);
+            let error: &FtsError = &error;
+            tracing::debug!(error = weir_auth::error_chain(error), "could not read waits");
+            None
         }
     }
-    Ok(SignalReading { waits: waits?, senders })
+}
+
+/// The sums of the storages that tell theirs.
+async fn sums(sources: &SignalSources) -> Vec<(usize, StorageSums)> {
+    let embedded = sources.doors.iter().enumerate().filter(|(_, door)| door.embedded);
+    let sums = embedded.map(|(number, door)| async move { Some((number, within(door.sums()).await?.ok()?)) });
+    join_all(sums).await.into_iter().flatten().collect()
+}
+
+async fn within<T>(reading: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, reading).await.ok()
 }
 
 async fn named_door(door: &StorageDoor) -> NamedDoor {

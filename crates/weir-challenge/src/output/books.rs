@@ -6,14 +6,14 @@ use std::time::Duration;
 use weir_measure::chain::{self, RuleRow};
 use weir_measure::report::Event;
 use weir_measure::samples::{self, Sample};
-use weir_measure::signals::{self, SignalRow};
-use weir_measure::{Spec, State, events, ledger, rows};
+use weir_measure::{Spec, State, events, gauges, ledger, rows, signals};
 use weir_plan::LedgerRow;
 
 use crate::RunError;
 use crate::execute::engine::LinkEnds;
 use crate::execute::live::SharedMeasurement;
 use crate::execute::record::Record;
+use crate::execute::signal_watch::ReadRows;
 use crate::output::append::{AppendFile, Syncing};
 use crate::output::folder::RunFolder;
 use crate::removal::cleanup::Directories;
@@ -37,6 +37,7 @@ pub(crate) struct Books {
     events: AppendFile,
     rules: AppendFile,
     signals: AppendFile,
+    gauges: AppendFile,
     made: MadeFiles,
     /// Events of the measurement that are in their file.
     n_events: usize,
@@ -69,7 +70,8 @@ impl Books {
         let (mut series, mut events) = (create(samples::FILE)?, create(events::FILE)?);
         let files = create(weir_measure::files::FILE)?;
         let (mut rules, mut signals) = (create(chain::FILE)?, create(signals::rows::FILE)?);
-        let all = [&transfers, &ledger, &series, &events, &rules, &signals, &files];
+        let mut gauges = create(gauges::rows::FILE)?;
+        let all = [&transfers, &ledger, &series, &events, &rules, &signals, &gauges, &files];
         let syncing = Syncing::of(&all).map_err(|source| RunError::Folder {
             path: folder.path().to_owned(),
             source,
@@ -80,6 +82,7 @@ impl Books {
         events.row(|to| events::begin(to));
         rules.row(|to| chain::begin(to));
         signals.row(|to| signals::rows::begin(to));
+        gauges.row(|to| gauges::rows::begin(to));
         let mut books = Self {
             moved: Moved::new(subject.doors.len()),
             ends: subject.ends.to_vec(),
@@ -94,6 +97,7 @@ impl Books {
             events,
             rules,
             signals,
+            gauges,
             made: MadeFiles::new(files),
             n_events: 0,
             reached: Duration::ZERO,
@@ -144,17 +148,17 @@ impl Books {
         self.ledger.row(|to| ledger::write(to, &self.spec, row));
     }
 
-    /// Takes in the waits of transfers.
-    pub(crate) fn signals(&mut self, rows: &[SignalRow]) {
-        if rows.is_empty() {
-            return;
-        }
+    /// Takes in the waits of transfers, and what hosts and storages did.
+    pub(crate) fn read(&mut self, rows: &ReadRows) {
         self.measurement.with(|measurement| {
-            let signals = measurement.signals();
-            rows.iter().for_each(|row| signals.add_row(row));
+            rows.signals.iter().for_each(|row| measurement.signals().add_row(row));
+            rows.gauges.iter().for_each(|row| measurement.gauges().add(row));
         });
-        for row in rows {
+        for row in &rows.signals {
             self.signals.row(|to| signals::rows::write(to, &self.spec, row));
+        }
+        for row in &rows.gauges {
+            self.gauges.row(|to| gauges::rows::write(to, row));
         }
     }
 
@@ -181,6 +185,7 @@ impl Books {
             &mut self.events,
             &mut self.rules,
             &mut self.signals,
+            &mut self.gauges,
         ] {
             file.flush();
             troubles.extend(file.trouble());
@@ -210,6 +215,7 @@ impl Books {
             self.events,
             self.rules,
             self.signals,
+            self.gauges,
         ];
         let mut lacks: Vec<String> = files.into_iter().filter_map(AppendFile::close).collect();
         lacks.extend(self.made.with(AppendFile::end));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_measure::files::{self, Happened};
 use weir_measure::replay::{Recorded, Replayed, replay};
 use weir_measure::report::Event;
-use weir_measure::{Ending, Report, WindowSpec, chain, events, rows, samples, signals};
+use weir_measure::{Ending, Report, WindowSpec, chain, events, gauges, rows, samples, signals};
 use weir_plan::{Challenge, Overrides, Plan};
 
 use crate::output::description::{self, RunDescription};
@@ -84,6 +84,7 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
             events: open(events::FILE)?,
             rules: open(chain::FILE).ok(),
             signals: open(signals::rows::FILE).ok(),
+            gauges: open(gauges::rows::FILE).ok(),
         },
     )?;
     let reason = reason(&plan, &replayed, RunFolder::is_running(folder));

@@ -262,7 +262,7 @@ impl RunTask<'_> {
         let mut rates = RatesDriver::new(self.plan, &layout.rated);
         let mut steps = StepsDriver::all(self.plan, &layout.cells);
         let telling = tokio::spawn(tell(open.measurement.clone(), clock, self.progress.clone()));
-        let signals = watch_signals(open, clock);
+        let signals = watch_signals(open, clock, &self.host.name);
         let drive = Drive {
             engine: &mut engine,
             rates: rates.as_mut(),
@@ -462,11 +462,12 @@ impl RunTask<'_> {
 }
 
 /// Begins to read the waits of the run's transfers.
-fn watch_signals(open: &Open, clock: Clock) -> SignalWatch {
+fn watch_signals(open: &Open, clock: Clock, host: &str) -> SignalWatch {
     let sources = SignalSources {
         transfer: open.transfer.clone(),
         doors: open.doors.clone(),
         ends: open.ends.iter().map(|ends| (ends.source, ends.destination)).collect(),
+        host: host.to_owned(),
     };
     let bin = open.measurement.with(|measurement| measurement.signals().width());
     SignalWatch::start(sources, bin.max(SHORTEST_BIN), clock)

@@ -4,13 +4,13 @@
 //! directory.
 
 mod call;
-
 mod looks;
 mod sending;
+mod sums;
 
-use std::collections::{BTreeMap, HashMap};
+pub(crate) use sums::{SenderTimes, StorageSums, TcpSums};
+
 use std::error::Error;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use weir_auth::Secret;
 use weir_auth::client::{TokenError, TokenSource};
 use weir_http::{Client, body};
 use weir_units::{Checksums, Hasher};
-use weir_world::{ErrorClass, Wait};
+use weir_world::ErrorClass;
 
 use call::Call;
 
@@ -34,9 +34,6 @@ const SLOWEST_BYTES_PER_SEC: u64 = 256 * 1024;
 
 /// Largest text read from an answer: enough for any error, and for the counters of thousands of peers.
 const TEXT_MAX: usize = 4 * 1024 * 1024;
-
-/// Seconds that the streams of a storage to one reader spent in each state.
-pub(crate) type SenderTimes = BTreeMap<Wait, f64>;
 
 /// The storage door of one RSE.
 #[derive(Debug, Clone)]
@@ -329,12 +326,6 @@ impl StorageDoor {
         }
     }
 
-    /// Reads how long the streams of an embedded storage to each reader were in each state.
-    pub(crate) async fn sender_times(&self) -> Result<HashMap<IpAddr, SenderTimes>, StorageError> {
-        let text = self.metrics().await?;
-        Ok(senders_of(&text))
-    }
-
     /// Reads the counters of an embedded storage.
     pub(crate) async fn counters(&self) -> Result<Counters, StorageError> {
         let text = self.metrics().await?;
@@ -415,29 +406,6 @@ fn sum_of(text: &str, counter: &str, which: Ended) -> u64 {
         .sum()
 }
 
-/// Adds up the times of streams that were sent, by reader and state. Readers that the storage counts together are left out.
-fn senders_of(text: &str) -> HashMap<IpAddr, SenderTimes> {
-    let mut senders: HashMap<IpAddr, SenderTimes> = HashMap::new();
-    let lines = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("weir_storage_stream_seconds_total{"));
-    for line in lines.filter(|line| line.contains("direction=\"sent\"")) {
-        let label = |name: &str| {
-            let (_, rest) = line.split_once(&format!("{name}=\""))?;
-            Some(rest.split_once('"')?.0)
-        };
-        let reader = label("peer").and_then(|peer| peer.parse().ok());
-        let state = label("state").and_then(Wait::parse);
-        let seconds = line
-            .rsplit_once(' ')
-            .and_then(|(_, value)| value.trim().parse::<f64>().ok());
-        if let ((Some(reader), Some(state)), Some(seconds)) = ((reader, state), seconds) {
-            *senders.entry(reader).or_default().entry(state).or_default() += seconds;
-        }
-    }
-    senders
-}
-
 /// Sums the used bytes of all areas.
 fn used_of(text: &str) -> u64 {
     let lines = text
@@ -451,29 +419,6 @@ fn used_of(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn streams_are_added_up_by_reader_and_state() {
-        // Wrong: an area named like a label, or streams that are received, are counted.
-        let line = |area: &str, direction: &str, peer: &str, state: &str, seconds: &str| {
-            format!(
-                "weir_storage_stream_seconds_total{{area=\"{area}\",direction=\"{direction}\",peer=\"{peer}\",state=\"{state}\"}} {seconds}\n"
-            )
-        };
-        let text = [
-            line("a", "sent", "127.0.1.2", "disk", "1.5"),
-            line("b", "sent", "127.0.1.2", "disk", "2"),
-            line("a", "sent", "127.0.1.2", "network", "0.25"),
-            line("a", "received", "127.0.1.2", "disk", "7"),
-            line("a", "sent", "", "disk", "9"),
-        ];
-        let senders = senders_of(&text.concat());
-        let reader = IpAddr::from([127, 0, 1, 2]);
-        assert_eq!(
-            senders,
-            HashMap::from([(reader, SenderTimes::from([(Wait::Network, 0.25), (Wait::Disk, 3.5)]))])
-        );
-    }
 
     #[test]
     fn used_space_is_that_of_files_alone() {

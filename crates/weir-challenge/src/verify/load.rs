@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use weir_http::ProcessorTime;
 use weir_measure::report::Host;
 
+use crate::execute::host_reading::pressure;
+
 /// The kernel's counters at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoadReading {
@@ -24,7 +26,7 @@ pub(crate) struct Load {
 
 impl LoadReading {
     pub(crate) fn now() -> Self {
-        let stalled = |what: &str| parse(&std::fs::read_to_string(format!("/proc/pressure/{what}")).ok()?);
+        let stalled = |what: &str| pressure(&std::fs::read_to_string(format!("/proc/pressure/{what}")).ok()?, "full");
         Self {
             at: Instant::now(),
             processors: ProcessorTime::now(),
@@ -61,13 +63,6 @@ impl Load {
     }
 }
 
-/// The time in which everything was stalled, from a file of pressure stall information (Documentation/accounting/psi.rst of Linux).
-fn parse(text: &str) -> Option<Duration> {
-    let line = text.lines().find(|line| line.starts_with("full "))?;
-    let total = line.split_whitespace().find_map(|field| field.strip_prefix("total="))?;
-    Some(Duration::from_micros(total.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,9 +70,6 @@ mod tests {
     #[test]
     fn stalls_are_shares_of_the_time_between() {
         // Wrong: a disk that held everything back for half of the hold is not seen, or counted from the start of the machine.
-        let text = "some avg10=0.21 avg60=0.33 avg300=0.68 total=368081285\nfull avg10=0.01 avg60=0.15 avg300=0.43 total=201717069\n";
-        assert_eq!(parse(text), Some(Duration::from_micros(201_717_069)));
-        assert_eq!(parse("some avg10=0.21 total=368081285\n"), None);
         let earlier = LoadReading {
             at: Instant::now(),
             processors: None,
