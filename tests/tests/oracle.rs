@@ -1,0 +1,193 @@
+//! Real runs against the simulator, which knows what held each transfer back.
+//!
+//! Each file of `oracle/` has one kind of limit that a grid file can set. It is run with real services and in virtual time: on each link
+//! the share of every state in all that transfers waited, and the rate, must be the same in both. One file; all with `WEIR_SOAK` set.
+//!
+//! Small files wait for nothing but what the machine takes for each of them, which no file can know. There the simulator is told the mean
+//! times of the real run, and the question is whether these explain the rate.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+#![allow(clippy::print_stdout, reason = "the shares are the result of this test")]
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use weir_tests::{steadily, weir};
+
+/// Largest difference of the shares of one state.
+const SHARE: f64 = 0.10;
+
+/// Largest difference of the rates of a link, of the simulated one.
+const RATE: f64 = 0.05;
+
+/// Stands in a file for the times of the machine.
+const MACHINE: &str = "# The times of the machine follow.\n";
+
+/// What a run says of its links.
+#[derive(Debug, Default)]
+struct Links {
+    /// Lines for the simulator: what an attempt takes beside its data.
+    machine: String,
+    /// Share of each state and place in the waits of the link.
+    shares: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Achieved rate in the hold, bit/s.
+    rates: BTreeMap<String, f64>,
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("oracle/{name}.toml"))
+}
+
+/// Runs a challenge with the words of this command; reads its report.
+fn links(command: &[&str], challenge: &Path) -> Result<Links> {
+    let scratch = tempfile::tempdir()?;
+    let out = scratch.path().join("runs");
+    let mut arguments: Vec<&OsStr> = command.iter().map(OsStr::new).collect();
+    arguments.extend([OsStr::new("--out"), out.as_os_str(), challenge.as_os_str()]);
+    let ran = steadily(|| {
+        let _before = fs::remove_dir_all(&out);
+        weir(&arguments)
+    })?;
+    // More is asked than these grids can move: a run may be told to have failed.
+    anyhow::ensure!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let folder = fs::read_dir(&out)?.next().context("there is no run folder")??.path();
+    let report: Value = serde_json::from_slice(&fs::read(folder.join("report.json"))?)?;
+    Ok(Links {
+        machine: machine(&report),
+        shares: shares(&report),
+        rates: rates(&report),
+    })
+}
+
+/// The mean times of an attempt, as the tables of a simulated world have them.
+fn machine(report: &Value) -> String {
+    let begin = [
+        "executor",
+        "token",
+        "resolve",
+        "connect",
+        "tls",
+        "look",
+        "delete",
+        "place",
+        "first-byte",
+        "data",
+    ];
+    let (mut before, mut after, mut store) = (0.0, 0.0, 0.0);
+    let links = report["signals"].as_array().into_iter().flatten();
+    for wait in links.flat_map(|link| link["waits"].as_array().into_iter().flatten()) {
+        let state = wait["wait"].as_str().unwrap_or_default();
+        let seconds = wait["total_s"].as_f64().unwrap_or_default();
+        match state {
+            // The record of a start; that with a place is a part of the attempt.
+            "store" if wait["place"].is_null() => store += seconds,
+            "store" => before += seconds,
+            _ if begin.contains(&state) => before += seconds,
+            "close" | "verify" | "checksum" => after += seconds,
+            _ => {}
+        }
+    }
+    let attempts = report["totals"]["finished"].as_f64().unwrap_or_default().max(1.0);
+    let time = |seconds: f64| format!("{} us", (seconds / attempts * 1e6).round());
+    format!(
+        "[sim]\nstartup = \"{}\"\nfinalization = \"{}\"\n[sim.store]\nlatency = \"{}\"\n",
+        time(before),
+        time(after),
+        time(store)
+    )
+}
+
+fn name(link: &Value) -> String {
+    let end = |key: &str| link[key].as_str().unwrap_or_default().to_owned();
+    format!("{}→{}", end("source"), end("destination"))
+}
+
+fn rates(report: &Value) -> BTreeMap<String, f64> {
+    let links = report["links"].as_array().into_iter().flatten();
+    links
+        .map(|link| (name(link), link["achieved_bps"].as_f64().unwrap_or_default()))
+        .collect()
+}
+
+fn shares(report: &Value) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let of_link = |link: &Value| {
+        let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+        for wait in link["waits"].as_array().into_iter().flatten() {
+            let (state, place) = (
+                wait["wait"].as_str().unwrap_or_default(),
+                wait["place"].as_str().unwrap_or_default(),
+            );
+            // A real run does not measure the catalogue's phase.
+            if state != "catalogue" {
+                *sums.entry(format!("{state} {place}")).or_default() += wait["total_s"].as_f64().unwrap_or_default();
+            }
+        }
+        let all: f64 = sums.values().sum();
+        sums.values_mut().for_each(|sum| *sum /= all);
+        (name(link), sums)
+    };
+    report["signals"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(of_link)
+        .collect()
+}
+
+/// Lines of what a file gives in both worlds, and what differs too much.
+fn differences(name: &str) -> Result<(String, Vec<String>)> {
+    let challenge = file(name);
+    let real = links(&["challenge", "run"], &challenge)?;
+    let scratch = tempfile::tempdir()?;
+    let told = scratch.path().join("told.toml");
+    let text = fs::read_to_string(&challenge)?;
+    fs::write(&told, text.replace(MACHINE, &real.machine))?;
+    let oracle = links(&["sim", "run", "--rows", "none"], &told)?;
+    let (mut lines, mut wrong) = (String::new(), Vec::new());
+    let mut compare = |what: String, (real, oracle): (f64, f64), differs: bool| {
+        let line = format!("{name} {what}: real {real:.3}, simulated {oracle:.3}");
+        let _ = writeln!(lines, "{line}");
+        wrong.extend(differs.then_some(line));
+    };
+    assert!(!oracle.shares.is_empty(), "the simulator tells no waits");
+    for (link, of_oracle) in &oracle.shares {
+        let rates = (real.rates[link] / 1e6, oracle.rates[link] / 1e6);
+        let differs = (rates.0 / rates.1 - 1.0).abs() > RATE;
+        compare(format!("{link} Mb/s"), rates, differs);
+        let of_real = real.shares.get(link).context("a real run tells no waits")?;
+        let mut states: Vec<&String> = of_real.keys().chain(of_oracle.keys()).collect();
+        states.sort();
+        states.dedup();
+        for state in states {
+            let [one, other] = [of_real, of_oracle].map(|shares| shares.get(state).copied().unwrap_or_default());
+            if one.max(other) >= 0.005 {
+                compare(format!("{link} {state}"), (one, other), (one - other).abs() > SHARE);
+            }
+        }
+    }
+    Ok((lines, wrong))
+}
+
+/// A wait would be told by another name in a real run than in the simulator, or not be seen.
+#[test]
+fn a_real_run_waits_as_the_simulator_says() -> Result<()> {
+    let files: &[&str] = if std::env::var_os("WEIR_SOAK").is_some() {
+        &["slow-source", "storage-cap", "link-cap", "slots", "small-files"]
+    } else {
+        &["slow-source"]
+    };
+    let mut wrong = Vec::new();
+    for name in files {
+        let (lines, of_file) = differences(name)?;
+        println!("{lines}");
+        wrong.extend(of_file);
+    }
+    assert!(wrong.is_empty(), "differs too much:\n{}", wrong.join("\n"));
+    Ok(())
+}
