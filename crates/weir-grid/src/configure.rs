@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_auth::StoragePath;
 use weir_auth::ca::write_identity;
+use weir_auth::{Secret, StoragePath};
 use weir_catalog::{
     CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig,
     credentials::TokensConfig,
@@ -14,7 +14,7 @@ use weir_catalog::{
 use weir_events::SubscriptionConfig;
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
-use weir_model::{Broker, Durability, Grid, GridIssuer, Place, RedirectHost, Rse, RseKind};
+use weir_model::{Broker, Durability, EmbeddedIssuer, Grid, GridIssuer, Place, RedirectHost, Rse, RseKind};
 use weir_storage::{AreaConfig, StorageConfig};
 use weir_transfer::TransferConfig;
 use weir_transfer::config as transfer_config;
@@ -23,10 +23,23 @@ use crate::ground::Ground;
 use crate::user::User;
 use crate::{ClientDescription, GridError};
 
-/// The one client that the grid's issuer knows.
+/// The client of the grid's issuer in whose name challenges and users ask.
 pub(crate) const CLIENT_ID: &str = "weir";
 
-/// The scopes that this client may request; each request names fewer. `fts` is the scope by which FTS knows its users.
+/// The client as which the grid's transfer service exchanges the tokens of jobs for fresh ones.
+const TRANSFER_CLIENT_ID: &str = "transfer";
+
+/// The scopes of tokens that it may exchange.
+const RENEWED_SCOPES: [&str; 6] = [
+    "offline_access",
+    "storage.read:/",
+    "storage.create:/",
+    "storage.modify:/",
+    "storage.stage:/",
+    "storage.poll:/",
+];
+
+/// The scopes that the client of challenges and users may request; each request names fewer. `fts` is the scope by which FTS knows its users.
 const CLIENT_SCOPES: [&str; 8] = [
     "fts",
     ADMIN_SCOPE,
@@ -49,26 +62,41 @@ pub(crate) const CATALOG_USER: &str = "admin";
 /// How often the storages say how far a copy has come.
 const MARKER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The issuer: one client, any audience.
-pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) -> Result<IssuerConfig, GridError> {
+/// The issuer: one client with any audience, and the transfer service, which exchanges tokens that were given to it.
+pub(crate) fn issuer(own: &EmbeddedIssuer, ground: &Ground, listen: SocketAddr) -> Result<IssuerConfig, GridError> {
     let client = Client::with_secret(CLIENT_ID, &ground.secret, &CLIENT_SCOPES, &["*"]);
-    let mut config = IssuerConfig::new(listen, ground.folder("issuer")?, vec![client]);
-    config.token_lifetime = lifetime;
+    let (_, secret) = renewal_secret(ground)?;
+    let mut service = Client::with_secret(TRANSFER_CLIENT_ID, &secret, &RENEWED_SCOPES, &["*"]);
+    service.exchange = true;
+    let mut config = IssuerConfig::new(listen, ground.folder("issuer")?, vec![client, service]);
+    config.token_lifetime = own.token_lifetime;
+    config.answer_delay = own.answer_delay;
     Ok(config)
 }
 
-/// Where the grid's own issuer answers for others.
-pub(crate) fn issuer_place(grid: &Grid) -> Option<&Place> {
+/// The secret with which the transfer service exchanges tokens, and its file.
+fn renewal_secret(ground: &Ground) -> Result<(PathBuf, Secret), GridError> {
+    ground.folder("transfer")?;
+    let path = ground.password("transfer/client-secret")?;
+    let secret = Secret::read(&path).map_err(|source| GridError::Access {
+        path: path.clone(),
+        source,
+    })?;
+    Ok((path, secret))
+}
+
+/// How long tokens of the grid's issuer live; that of another one is taken for the usual one.
+pub(crate) fn token_lifetime(grid: &Grid) -> Duration {
     match &grid.issuer {
-        GridIssuer::Embedded(place) => place.as_ref(),
-        GridIssuer::External(_) => None,
+        GridIssuer::Embedded(own) => own.token_lifetime,
+        GridIssuer::External(_) => EmbeddedIssuer::default().token_lifetime,
     }
 }
 
 /// The value of `iss` in the tokens of a grid in this directory.
 pub(crate) fn issuer_url(grid: &Grid, ground: &Ground) -> Result<String, GridError> {
     match &grid.issuer {
-        GridIssuer::Embedded(place) => Ok(door_url(place.as_ref(), ground.known_address("issuer")?)),
+        GridIssuer::Embedded(own) => Ok(door_url(own.place.as_ref(), ground.known_address("issuer")?)),
         GridIssuer::External(issuer) => Ok(issuer.url.clone()),
     }
 }
@@ -152,7 +180,12 @@ pub(crate) fn transfer(
     config.audiences = vec![host_of(None, listen)];
     config.any_audience = false;
     config.x509 = Some(user.door());
-    config.issuers = vec![transfer_config::IssuerConfig::new(issuer_url, grid.vo.to_string())];
+    let mut issuer = transfer_config::IssuerConfig::new(issuer_url, grid.vo.to_string());
+    if matches!(grid.issuer, GridIssuer::Embedded(_)) {
+        issuer.client_id = Some(TRANSFER_CLIENT_ID.to_owned());
+        issuer.secret_file = Some(renewal_secret(ground)?.0);
+    }
+    config.issuers = vec![issuer];
     config.admins = vec![transfer_config::AdminConfig {
         issuer: Some(issuer_url.to_owned()),
         scope: Some(ADMIN_SCOPE.to_owned()),

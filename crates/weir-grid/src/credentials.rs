@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
 
 use weir_auth::client::TokenSource;
 use weir_http::Client;
@@ -13,9 +12,6 @@ use crate::GridError;
 use crate::access::CatalogAccess;
 use crate::ground::Ground;
 use crate::issuer::TokenIssuer;
-
-/// How long a token of the grid's own issuer is good.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// The credentials of a grid that does not run. Its own issuer runs while this lives, at the address and with the keys that it had.
 pub struct GridCredentials {
@@ -42,7 +38,7 @@ impl GridCredentials {
     pub async fn open(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
         let mut ground = Ground::lay(grid, dir)?;
         let client = ground.client()?;
-        let issuer = TokenIssuer::start(grid, &mut ground, &client, TOKEN_LIFETIME).await?;
+        let issuer = TokenIssuer::start(grid, &mut ground, &client).await?;
         let tokens = issuer.storage_tokens(grid, &client)?;
         let elsewhere = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
         let catalog = elsewhere.map(|catalog| CatalogAccess::external(catalog, &issuer.tokens(&client), &client));

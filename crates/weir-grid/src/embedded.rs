@@ -36,8 +36,6 @@ const KNOCK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct GridOptions {
     /// Threads of the storage endpoints; default: one for each core.
     pub data_threads: usize,
-    /// How long a token of the grid's issuer is good; default 1 h.
-    pub token_lifetime: Duration,
     /// Whether it has a catalogue of its own, if its file names no other; default: none.
     pub catalog: bool,
     /// Runs the storages of each site in a process of their own; default: none, they run in this one.
@@ -49,7 +47,6 @@ impl Default for GridOptions {
         let data_threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {
             data_threads,
-            token_lifetime: Duration::from_secs(3600),
             catalog: false,
             sites: None,
         }
@@ -144,7 +141,8 @@ impl EmbeddedGrid {
             .sites
             .take()
             .map(|sites| tokio::spawn(sites.watch(description.clone())));
-        let renewal = tokio::spawn(keep_token_file_fresh(description.clone(), options.token_lifetime / 2));
+        let lifetime = configure::token_lifetime(grid);
+        let renewal = tokio::spawn(keep_token_file_fresh(description.clone(), lifetime / 2));
         tracing::info!(
             name = description.name,
             transfer = description.transfer.url,
@@ -245,7 +243,7 @@ impl Services {
         options: &GridOptions,
     ) -> Result<GridDescription, GridError> {
         let client = ground.client()?;
-        let issuer = TokenIssuer::start(grid, ground, &client, options.token_lifetime).await?;
+        let issuer = TokenIssuer::start(grid, ground, &client).await?;
         let issuer = self.issuer.insert(issuer);
         let issuer_url = issuer.url.clone();
         let (issuer_door, issuer_client) = issuer.describe();

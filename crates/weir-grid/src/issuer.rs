@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::Client;
-use weir_model::{ExternalIssuer, Grid, GridIssuer, Rse, RseKind, RseName, TokenFrom};
+use weir_model::{EmbeddedIssuer, ExternalIssuer, Grid, GridIssuer, Rse, RseKind, RseName, TokenFrom};
 
 use crate::ground::Ground;
 use crate::runtime::not_started;
@@ -32,25 +31,20 @@ pub(crate) struct TokenIssuer {
 
 impl TokenIssuer {
     /// Starts the grid's own issuer, or asks another one where it gives tokens.
-    pub(crate) async fn start(
-        grid: &Grid,
-        ground: &mut Ground,
-        client: &Client,
-        lifetime: Duration,
-    ) -> Result<Self, GridError> {
+    pub(crate) async fn start(grid: &Grid, ground: &mut Ground, client: &Client) -> Result<Self, GridError> {
         match &grid.issuer {
-            GridIssuer::Embedded(_) => Self::embedded(grid, ground, lifetime),
+            GridIssuer::Embedded(own) => Self::embedded(own, ground),
             GridIssuer::External(external) => Self::external(external, client).await,
         }
     }
 
-    fn embedded(grid: &Grid, ground: &mut Ground, lifetime: Duration) -> Result<Self, GridError> {
-        let place = configure::issuer_place(grid);
+    fn embedded(own: &EmbeddedIssuer, ground: &mut Ground) -> Result<Self, GridError> {
+        let place = own.place.as_ref();
         let listen = match place {
             Some(place) => ground.addresses.place("issuer", place)?,
             None => ground.addresses.choose("issuer", SERVICE_HOST)?,
         };
-        let mut config = configure::issuer(ground, listen, lifetime)?;
+        let mut config = configure::issuer(own, ground, listen)?;
         config.url = configure::url_of(place, listen);
         let identity = ground.identity("issuer", &configure::host_of(place, listen))?;
         let running =

@@ -15,6 +15,9 @@ pub use weir_service::{config::ConfigError, tls::TlsFiles};
 /// Shortest secret of a client, in characters: 128 bits in base64 take 22.
 pub const SECRET_MIN: usize = 16;
 
+/// Longest delay of an answer.
+const ANSWER_DELAY_MAX: Duration = Duration::from_secs(60);
+
 /// An issuer. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +35,9 @@ pub struct IssuerConfig {
     /// How long a token is good. Default 1 h: long enough for a transfer, short enough for a stolen token.
     #[serde(default = "default_lifetime", with = "weir_units::duration")]
     pub token_lifetime: Duration,
+    /// Holds the answer to each request for a token back by this time, to try clients against a slow issuer. Default: not at all.
+    #[serde(default, with = "weir_units::duration")]
+    pub answer_delay: Duration,
     /// How long one key signs. Default 7 d.
     #[serde(default = "default_rotation", with = "weir_units::duration")]
     pub rotation: Duration,
@@ -138,6 +144,7 @@ impl IssuerConfig {
             tls: None,
             key_directory: key_directory.into(),
             token_lifetime: default_lifetime(),
+            answer_delay: Duration::ZERO,
             rotation: default_rotation(),
             refresh_lifetime: default_refresh_lifetime(),
             tokens_per_second: default_rate(),
@@ -204,6 +211,14 @@ impl Configuration for IssuerConfig {
                 "token_lifetime",
                 "it is below 1 s or above 1 d",
                 "set some hours at most",
+            ));
+        }
+        if self.answer_delay > ANSWER_DELAY_MAX {
+            let problem = format!("it is above {} s", ANSWER_DELAY_MAX.as_secs());
+            wrong.push(invalid(
+                "answer_delay",
+                problem,
+                "set less than clients wait for an answer",
             ));
         }
         if self.rotation < self.token_lifetime || self.rotation > 366 * day {

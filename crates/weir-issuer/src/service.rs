@@ -474,6 +474,10 @@ async fn token_endpoint(State(shared): State<Arc<Shared>>, request: Request) -> 
         }),
         Err(BodyError::Broken(_)) => Err(Refusal::bad("invalid_request", "the request broke off")),
     };
+    let delay = shared.offer.get().config.answer_delay;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
     Ok(match outcome {
         Ok(answer) => reply(StatusCode::OK, answer.to_string()),
         Err(refusal) => {

@@ -9,7 +9,7 @@ use weir_units::{Algorithm, BitRate, Bytes};
 use crate::names::{GridName, RseName, SiteName, VoName};
 use crate::place::Place;
 use crate::redirect_host::RedirectHost;
-use crate::services::{ExternalTransfer, GridCatalog, GridIssuer};
+use crate::services::{ExternalTransfer, GridCatalog, GridIssuer, TransferTokens};
 
 /// A valid grid, as a grid file describes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,6 +32,8 @@ pub struct Grid {
     pub reach: Vec<String>,
     /// The transfer service, if it does not start with the grid.
     pub transfer_service: Option<ExternalTransfer>,
+    /// The files that share the tokens with which challenges submit their transfers.
+    pub transfer_tokens: TransferTokens,
     /// Limits of the transfer service. A service that runs elsewhere has its own limits; they are repeated here for simulations and plans.
     pub transfer: TransferLimits,
     /// Defaults of all embedded RSEs; already applied to [`Grid::rses`].

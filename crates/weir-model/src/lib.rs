@@ -38,5 +38,6 @@ pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
 pub use place::Place;
 pub use redirect_host::{NoHost, RedirectHost};
 pub use services::{
-    CatalogLogin, ClientCertificate, ExternalCatalog, ExternalIssuer, ExternalTransfer, GridCatalog, GridIssuer,
+    CatalogLogin, ClientCertificate, EmbeddedIssuer, ExternalCatalog, ExternalIssuer, ExternalTransfer, GridCatalog,
+    GridIssuer, TransferTokens,
 };

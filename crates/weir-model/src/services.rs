@@ -12,11 +12,61 @@ use crate::place::Place;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GridIssuer {
-    /// An issuer that starts with the grid; on the loopback address if it has no place. Storage that runs elsewhere and trusts it has to
-    /// reach it.
-    Embedded(Option<Place>),
+    /// An issuer that starts with the grid.
+    Embedded(EmbeddedIssuer),
     /// Another issuer, which every storage of the grid trusts.
     External(ExternalIssuer),
+}
+
+/// An issuer that starts with the grid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EmbeddedIssuer {
+    /// Where it answers; on the loopback address if absent. Storage that runs elsewhere and trusts it has to reach it.
+    pub place: Option<Place>,
+    /// How long its tokens live.
+    #[serde(with = "weir_units::duration")]
+    pub token_lifetime: Duration,
+    /// How long it holds back the answer to each request for a token.
+    #[serde(with = "weir_units::duration")]
+    pub answer_delay: Duration,
+}
+
+impl Default for EmbeddedIssuer {
+    /// Tokens of one hour, at once, on the loopback address.
+    fn default() -> Self {
+        Self {
+            place: None,
+            token_lifetime: Duration::from_secs(3600),
+            answer_delay: Duration::ZERO,
+        }
+    }
+}
+
+impl Default for GridIssuer {
+    fn default() -> Self {
+        Self::Embedded(EmbeddedIssuer::default())
+    }
+}
+
+/// The files that share the tokens with which their transfers are submitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransferTokens {
+    /// All files at a storage.
+    #[default]
+    Shared,
+    /// None: each file has tokens of its own, for its path alone. The transfer service of the grid renews them.
+    PerFile,
+}
+
+impl TransferTokens {
+    /// The word of the grid file: `shared`, `per-file`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::PerFile => "per-file",
+        }
+    }
 }
 
 /// An issuer that runs elsewhere, asked by client credentials.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_model::file::{Key, Table};
-use weir_model::{Durability, GRID_TABLES, Grid, GridIssuer, Link, Place, RseKind, RseName, TokenFrom};
+use weir_model::{Durability, GRID_TABLES, Grid, GridIssuer, Link, Place, RseKind, RseName, TokenFrom, TransferTokens};
 use weir_units::{Algorithm, BitRate, Bytes};
 
 const FULL: &str = r#"
@@ -22,8 +22,11 @@ bandwidth = "400 Mb/s"
 
 [issuer]
 listen = "192.0.2.7"
+token_lifetime = "2 m"
+answer_delay = "400 ms"
 
 [transfer]
+tokens = "per-file"
 max_active_per_rse_in = 7
 max_active_per_rse_out = 8
 max_active_per_link = 9
@@ -69,9 +72,13 @@ fn a_full_file() {
     assert_eq!((grid.name.as_str(), grid.vo.as_str()), ("mixed", "juno"));
     assert_eq!(grid.authority.as_deref(), Some(Path::new("grids/ca")));
     assert_eq!(grid.reach, ["10.9.0.0/16", "fd00::5"]);
-    let GridIssuer::Embedded(Some(issuer)) = &grid.issuer else {
+    let GridIssuer::Embedded(issuer) = &grid.issuer else {
         panic!("{:?}", grid.issuer);
     };
+    let times = (issuer.token_lifetime, issuer.answer_delay);
+    assert_eq!(times, (Duration::from_secs(120), Duration::from_millis(400)));
+    assert_eq!(grid.transfer_tokens, TransferTokens::PerFile);
+    let issuer = issuer.place.as_ref().unwrap();
     assert_eq!(
         (issuer.listen.to_string(), issuer.port, issuer.host.as_str()),
         ("192.0.2.7".to_owned(), None, "192.0.2.7")
@@ -204,7 +211,7 @@ fn every_fault_names_line_key_and_remedy() {
     );
     after(
         "colour = 1",
-        "g.toml:4: rse.colour: unknown key; known here: name, site, quota, durability, checksums, read_only, listen, \
+        "g.toml:4: rse.colour: unknown key; known here: name, site, quota, durability, checksums, bandwidth, read_only, listen, \
          host, url, ca, token_file, base_path, redirect_hosts, token_issuer",
     );
     after(
@@ -255,6 +262,14 @@ fn every_fault_names_line_key_and_remedy() {
     after(
         "quota = \"0 B\"",
         "g.toml:4: rse.quota: must be above zero; write a size such as \"10 GB\"",
+    );
+    after(
+        "[issuer]\nanswer_delay = \"2 m\"",
+        "g.toml:5: issuer.answer_delay: is out of bounds; write a time from \"0s\" to \"1m\"",
+    );
+    after(
+        "[issuer]\ntoken_lifetime = \"1 s\"",
+        "g.toml:5: issuer.token_lifetime: is out of bounds; write a time from \"10s\" to \"1d\"",
     );
     after(
         "bandwidth = \"0 b/s\"",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use rand_chacha::rand_core::RngCore;
-use weir_model::{Link, RseKind};
+use weir_model::{Grid, GridIssuer, Link, RseKind, TransferTokens};
 use weir_plan::{Workload, stream};
 use weir_units::{BitRate, Bytes};
 use weir_world::ErrorClass;
@@ -22,6 +22,11 @@ const RTT: Duration = Duration::from_millis(20);
 const WINDOW: Bytes = Bytes(16 << 20);
 /// Default time of a deletion, for a storage that is not slow; assumed, not published.
 const DELETE_TIME: Duration = Duration::from_millis(100);
+
+/// Tokens that live no longer are exchanged before use: the default of Weir's transfer service, and FTS3's.
+const EXCHANGED_BELOW: Duration = Duration::from_secs(300);
+/// Exchanges at one issuer at once, by default.
+const EXCHANGES_AT_ONCE: u32 = 8;
 
 /// A storage element.
 #[derive(Debug, Clone)]
@@ -219,7 +224,7 @@ impl Builder<'_> {
             groups,
             common: spec.common.clone(),
             store: spec.store.clone(),
-            tokens: spec.tokens,
+            tokens: spec.tokens.or_else(|| tokens_of(&plan.grid)),
             tick: spec.tick,
             drawn: self.drawn,
         }
@@ -331,6 +336,25 @@ impl Builder<'_> {
         let relative = rtt.as_secs_f64().max(1e-4) / 0.1;
         libm::pow(relative, -self.plan.sim.common.rtt_exponent)
     }
+}
+
+/// The token service that a grid file describes, where the tokens of each file live too short: the grid's transfer service exchanges
+/// that of the destination. Those of the sources are of few files, and one exchange serves many attempts.
+fn tokens_of(grid: &Grid) -> Option<TokenModel> {
+    let GridIssuer::Embedded(own) = &grid.issuer else {
+        return None;
+    };
+    let exchanges = grid.transfer_tokens == TransferTokens::PerFile && grid.transfer_service.is_none();
+    if !exchanges || own.token_lifetime > EXCHANGED_BELOW || own.answer_delay.is_zero() {
+        return None;
+    }
+    let each = own.answer_delay / EXCHANGES_AT_ONCE;
+    Some(TokenModel {
+        rate: 1.0 / each.as_secs_f64(),
+        // Without a queue the model adds the time in which the service makes one.
+        latency: own.answer_delay.saturating_sub(each),
+        per_attempt: 1,
+    })
 }
 
 /// The groups of a plan. The segments of those with a capacity follow the file's own.

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,6 +27,9 @@ use crate::services::storage::StorageDoor;
 /// Time for one request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Files of a batch whose tokens are asked for at once.
+const TOKENS_AT_ONCE: usize = 8;
+
 /// Wait when the service says "later" without saying when.
 const LATER: Duration = Duration::from_secs(2);
 
@@ -42,6 +46,8 @@ pub(crate) struct FtsDoor {
     doors: Arc<Vec<StorageDoor>>,
     /// Name of the run, which no other has.
     run: String,
+    /// Whether each file has tokens of its own, which the service renews.
+    per_file: bool,
 }
 
 /// Metadata of a file, which answers repeat: the number of a transfer of the run, or the id of a request of the catalogue.
@@ -85,7 +91,14 @@ impl FtsDoor {
             client: client.patient(PATIENCE),
             doors,
             run: run.to_owned(),
+            per_file: false,
         }
+    }
+
+    /// Has each file have tokens of its own, which the service renews.
+    pub(crate) fn with_tokens_per_file(mut self, per_file: bool) -> Self {
+        self.per_file = per_file;
+        self
     }
 
     /// Where the service answers.
@@ -121,29 +134,42 @@ impl FtsDoor {
         Ok(JobId::Job(id.to_string()))
     }
 
-    /// Tokens for the storages of a batch: one pair for all of it, since it is one link. None where the service acts by a delegated certificate.
-    async fn tokens(&self, batch: &Batch) -> Result<Option<(Secret, Secret)>, InjectionError> {
+    /// Tokens to read and to write, by the files of a batch. It is one link: without tokens for each file all have the same. None where the
+    /// service acts by a delegated certificate.
+    async fn tokens(&self, batch: &Batch) -> Result<Vec<(Secret, Secret)>, InjectionError> {
         if matches!(self.client.credential(), FtsCredential::Certificate) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let no_token = |error: crate::services::storage::StorageError| InjectionError::Token {
+        let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
+        let tokens = if self.per_file {
+            let of_file = |order: &Order| {
+                let (from, to) = (order.source.clone(), order.destination.clone());
+                async move {
+                    let read = source.token_of_file(&from, false);
+                    tokio::try_join!(read, destination.token_of_file(&to, true))
+                }
+            };
+            let pairs = futures_util::stream::iter(batch.orders.iter().map(of_file));
+            pairs.buffered(TOKENS_AT_ONCE).try_collect().await
+        } else {
+            let pair = async { Ok((source.token_to_read().await?, destination.token_to_write().await?)) };
+            pair.await.map(|pair: (Secret, Secret)| vec![pair; batch.orders.len()])
+        };
+        tokens.map_err(|error: crate::services::storage::StorageError| InjectionError::Token {
             door: self.client.url().to_owned(),
             source: error.into(),
-        };
-        let read = self.doors[batch.source].token_to_read().await.map_err(no_token)?;
-        let write = self.doors[batch.destination].token_to_write().await.map_err(no_token)?;
-        Ok(Some((read, write)))
+        })
     }
 
     /// Writes the job that FTS is sent.
     async fn job(&self, batch: &Batch) -> Result<Submission, InjectionError> {
         let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
-        let (read, write) = self.tokens(batch).await?.unzip();
-        let file = |order: &Order| NewTransfer {
+        let tokens = self.tokens(batch).await?;
+        let file = |(number, order): (usize, &Order)| NewTransfer {
             sources: vec![order.source.clone()],
             destinations: vec![order.destination.clone()],
-            source_tokens: read.iter().cloned().collect(),
-            destination_tokens: write.iter().cloned().collect(),
+            source_tokens: tokens.get(number).map(|(read, _)| read.clone()).into_iter().collect(),
+            destination_tokens: tokens.get(number).map(|(_, write)| write.clone()).into_iter().collect(),
             filesize: Some(order.size.0),
             checksum: order.checksum.as_ref().map(written),
             activity: Some(batch.activity.clone()),
@@ -156,7 +182,7 @@ impl FtsDoor {
                 destination.is_without_checksums(),
             )),
             overwrite: Some(false),
-            unmanaged_tokens: Some(read.is_some()),
+            unmanaged_tokens: Some(!tokens.is_empty() && !self.per_file),
             id_generator: Some("deterministic"),
             sid: Some(self.sid_of(batch)),
             job_metadata: Some(json!({ "issuer": "weir-challenge", "run": self.run })),
@@ -165,7 +191,7 @@ impl FtsDoor {
             ..Params::default()
         };
         Ok(Submission {
-            files: batch.orders.iter().map(file).collect(),
+            files: batch.orders.iter().enumerate().map(file).collect(),
             params,
         })
     }
@@ -388,6 +414,53 @@ mod tests {
         let job = door.submit(&batch(1)).await.unwrap();
         assert_eq!(door.submit(&batch(1)).await.unwrap(), job);
         assert_ne!(door.submit(&batch(2)).await.unwrap(), job);
+        running.shutdown().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_file_with_tokens_of_its_own_has_them_for_its_path_alone() {
+        // Wrong: a token for all files of the run goes with each job, or one that the service may not renew.
+        let dir = tempfile::tempdir().unwrap();
+        let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"B\"\n";
+        let grid = weir_model::Grid::parse(text, "g.toml".as_ref()).unwrap();
+        let running = weir_grid::EmbeddedGrid::start(&grid, dir.path(), weir_grid::GridOptions::default());
+        let running = running.await.unwrap();
+        let opened = crate::services::doors::open(&grid, &running, "run-1").unwrap();
+        let doors = Arc::new(opened.storage);
+        let door = FtsDoor::new(opened.transfer, doors.clone(), "run-1").with_tokens_per_file(true);
+        let order = |id: u64| Order {
+            id,
+            source: doors[0].url_of(&format!("/from/{id}")),
+            destination: doors[1].url_of(&format!("/to/{id}")),
+            size: weir_units::Bytes(1),
+            checksum: None,
+            did: None,
+        };
+        let batch = Batch {
+            source: 0,
+            destination: 1,
+            activity: "test".to_owned(),
+            mode: None,
+            single_attempt: true,
+            rule: None,
+            orders: (0..20).map(order).collect(),
+        };
+        let tokens = door.tokens(&batch).await.unwrap();
+        let scope = |token: &Secret| {
+            let claims = token.expose().split('.').nth(1).unwrap().to_owned();
+            let claims = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, claims).unwrap();
+            let claims: serde_json::Value = serde_json::from_slice(&claims).unwrap();
+            claims["scope"].as_str().unwrap().to_owned()
+        };
+        for (id, (read, write)) in tokens.iter().enumerate() {
+            assert_eq!(scope(read), format!("storage.read:/from/{id} offline_access"));
+            assert_eq!(
+                scope(write),
+                format!("storage.modify:/to/{id} storage.read:/to/{id} offline_access")
+            );
+        }
+        assert_eq!(tokens.len(), 20);
+        assert_eq!(door.job(&batch).await.unwrap().params.unmanaged_tokens, Some(false));
         running.shutdown().await.unwrap();
     }
 

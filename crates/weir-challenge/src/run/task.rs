@@ -11,6 +11,7 @@ use weir_measure::crosscheck::CrossCheck;
 use weir_measure::report::{Audit, Event};
 use weir_measure::samples::Stage;
 use weir_measure::{Measurement, Spec};
+use weir_model::TransferTokens;
 use weir_plan::{Inject, Plan};
 
 use super::{Done, Purpose, RunOutcome};
@@ -163,7 +164,10 @@ impl RunTask<'_> {
             measurement: &measurement,
         };
         let books = Books::open(self.folder, subject)?;
-        let transfer = FtsDoor::new(opened.transfer, doors.clone(), &run);
+        let grid = &self.plan.grid;
+        // Another service may not have the right to renew tokens.
+        let per_file = grid.transfer_tokens == TransferTokens::PerFile && grid.transfer_service.is_none();
+        let transfer = FtsDoor::new(opened.transfer, doors.clone(), &run).with_tokens_per_file(per_file);
         let renewal = match opened.delegated {
             Some(identity) => {
                 let kept = transfer.keep_delegated(identity, self.folder.clone()).await;

@@ -199,6 +199,18 @@ impl StorageDoor {
         self.token(&format!("storage.modify:{path} storage.read:{path}")).await
     }
 
+    /// Returns a token for the file at this URL alone: to read it, or to write it and read it back. The transfer service may exchange it
+    /// for a later one.
+    pub(crate) async fn token_of_file(&self, url: &str, writes: bool) -> Result<Secret, StorageError> {
+        let path = self.scope_of(url.strip_prefix(&self.url).unwrap_or(&self.directory));
+        let modify = if writes {
+            format!("storage.modify:{path} ")
+        } else {
+            String::new()
+        };
+        self.token(&format!("{modify}storage.read:{path} offline_access")).await
+    }
+
     /// A path below the base, as scopes of tokens name it.
     fn scope_of(&self, path: &str) -> String {
         format!("{}{path}", self.scope_prefix)

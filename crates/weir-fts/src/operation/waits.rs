@@ -115,6 +115,8 @@ impl<'n> Ends<'n> {
     fn place(&self, wait: Wait, is_at_source: bool) -> Option<Place> {
         match wait {
             Wait::Executor | Wait::Store => Some(Place::new(PlaceKind::Service, "transfer")),
+            // An attempt does not tell which one, if there are several.
+            Wait::Token => Some(Place::new(PlaceKind::Issuer, "tokens")),
             Wait::Network | Wait::Window => Some(self.path()),
             Wait::Place
             | Wait::Disk

@@ -510,3 +510,24 @@ async fn a_thousand_requests_fetch_the_keys_once() {
         "one discovery document, one key set"
     );
 }
+
+/// A slow issuer would be tried for by loading the machine, or its refusals would come at once.
+#[tokio::test]
+async fn answers_are_held_back_as_long_as_configured() {
+    let delay = Duration::from_millis(300);
+    let world = world_with(|config| config.answer_delay = delay);
+    let begin = std::time::Instant::now();
+    world.source().token("storage.read:/", AUDIENCE).await.unwrap();
+    assert!(begin.elapsed() >= delay);
+    let begin = std::time::Instant::now();
+    world
+        .source_with("wrong")
+        .token("storage.read:/", AUDIENCE)
+        .await
+        .unwrap_err();
+    assert!(begin.elapsed() >= delay);
+    let mut config = config(world.dir.path(), "127.0.0.1:0");
+    config.answer_delay = Duration::from_secs(61);
+    let refused = Issuer::start(&config, &world.identity).map(drop).unwrap_err();
+    assert!(weir_auth::error_chain(&refused).contains("answer_delay"), "{refused:?}");
+}

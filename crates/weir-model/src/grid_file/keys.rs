@@ -216,6 +216,18 @@ pub(super) const ISSUER: Table = Table {
             "The name or address by which storage elsewhere reaches it, to verify the tokens that it gives.",
         ),
         Key::new(
+            "token_lifetime",
+            "duration",
+            "`1 h`",
+            "How long the tokens of the grid's own issuer live, from 10 s to 1 d.",
+        ),
+        Key::new(
+            "answer_delay",
+            "duration",
+            "`0 s`",
+            "How long the grid's own issuer holds back the answer to each request for a token, up to 60 s: a slow issuer.",
+        ),
+        Key::new(
             "url",
             "URL",
             "none",
@@ -314,6 +326,13 @@ pub(super) const TRANSFER: Table = Table {
             "path",
             "`certificate`",
             "With `url`: the private key of the certificate, in PEM.",
+        ),
+        Key::new(
+            "tokens",
+            "`shared` or `per-file`",
+            "`shared`",
+            "The tokens with which challenges submit transfers. With `per-file` each file has its own for its path alone, and the grid's own \
+             service exchanges those that live less than 5 minutes before it uses them.",
         ),
         Key::new(
             "max_active_per_rse_in",

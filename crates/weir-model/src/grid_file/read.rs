@@ -12,7 +12,7 @@ use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_o
 use crate::grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 use crate::names::{GridName, RseName, SiteName, VoName, variable};
 use crate::redirect_host::{NoHost, RedirectHost};
-use crate::services::GridIssuer;
+use crate::services::{GridIssuer, TransferTokens};
 
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
 const EMBEDDED_MAX: usize = 250;
@@ -48,8 +48,10 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
     let reach = place::networks(section);
     let issuer = section
         .table("issuer", &ISSUER)
-        .map_or(Some(GridIssuer::Embedded(None)), |table| services::issuer(&table));
+        .map_or(Some(GridIssuer::default()), |table| services::issuer(&table));
     let transfer = section.table("transfer", &TRANSFER);
+    let shared = TransferTokens::default();
+    let transfer_tokens = transfer.as_ref().map_or(shared, |table| table.or("tokens", shared));
     let transfer_service = transfer.as_ref().map_or(Ok(None), services::transfer);
     let transfer = transfer.map_or_else(TransferLimits::default, |table| transfer_limits(&table));
     let catalog = section
@@ -67,6 +69,7 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         reach,
         issuer: issuer?,
         transfer_service: transfer_service.ok()?,
+        transfer_tokens,
         transfer,
         storage,
         catalog: match catalog {
@@ -376,6 +379,13 @@ impl FromValue for RedirectHost {
         let remedy = "name a node (\"node1.example.org\") or a domain with all its hosts (\"*.example.org\"), without scheme and port";
         let host = String::from_value(value)?.parse();
         host.map_err(|error: NoHost| Refusal::new(error.to_string(), remedy))
+    }
+}
+
+impl FromValue for TransferTokens {
+    fn from_value(value: &DeValue<'_>) -> Result<TransferTokens, Refusal> {
+        let words = [TransferTokens::Shared, TransferTokens::PerFile].map(|word| (word.as_str(), word));
+        one_of(&String::from_value(value)?, &words)
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use weir_units::duration;
+
 use super::place::{self, Wrong};
 use super::url;
 use crate::catalog::Scope;
 use crate::file::{Refusal, Section};
 use crate::services::{
-    CatalogLogin, ClientCertificate, ExternalCatalog, ExternalIssuer, ExternalTransfer, GridCatalog, GridIssuer,
+    CatalogLogin, ClientCertificate, EmbeddedIssuer, ExternalCatalog, ExternalIssuer, ExternalTransfer, GridCatalog,
+    GridIssuer,
 };
 
 /// Keys of `[issuer]` that make sense only where the issuer runs elsewhere.
@@ -41,9 +44,10 @@ const TOKEN_SCOPE: &str = "fts";
 pub(super) fn issuer(table: &Section<'_>) -> Option<GridIssuer> {
     if !table.has("url") {
         refuse_external(table, &ISSUER_EXTERNAL, "an issuer that runs elsewhere");
-        return place::read(table).ok().map(GridIssuer::Embedded);
+        return embedded_issuer(table).map(GridIssuer::Embedded);
     }
-    for key in ["listen", "host"].into_iter().filter(|key| table.has(key)) {
+    let own = ["listen", "host", "token_lifetime", "answer_delay"];
+    for key in own.into_iter().filter(|key| table.has(key)) {
         let message = "is for the grid's own issuer";
         table.refuse(key, Refusal::new(message, "remove this key, or remove url"));
     }
@@ -62,6 +66,27 @@ pub(super) fn issuer(table: &Section<'_>) -> Option<GridIssuer> {
         secret_file: secret_file?,
         ca,
     }))
+}
+
+fn embedded_issuer(table: &Section<'_>) -> Option<EmbeddedIssuer> {
+    let within = |least: u64, most: u64| {
+        move |time: &Duration| {
+            if (Duration::from_secs(least)..=Duration::from_secs(most)).contains(time) {
+                return Ok(());
+            }
+            let [least, most] = [least, most].map(|seconds| duration::format(Duration::from_secs(seconds)));
+            let remedy = format!("write a time from \"{least}\" to \"{most}\"");
+            Err(Refusal::new("is out of bounds", remedy))
+        }
+    };
+    let usual = EmbeddedIssuer::default();
+    let lifetime = table.checked("token_lifetime", within(10, 86_400));
+    let delay = table.checked("answer_delay", within(0, 60));
+    Some(EmbeddedIssuer {
+        place: place::read(table).ok()?,
+        token_lifetime: lifetime.unwrap_or(usual.token_lifetime),
+        answer_delay: delay.unwrap_or(usual.answer_delay),
+    })
 }
 
 /// Reads the keys of `[transfer]` that are not limits.

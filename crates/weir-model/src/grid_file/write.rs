@@ -48,6 +48,7 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
             put_path(&mut transfer, "token_file", service.token_file.as_deref());
         }
     }
+    put(&mut transfer, "tokens", grid.transfer_tokens.as_str());
     for (key, number) in [
         ("max_active_per_rse_in", grid.transfer.max_active_per_rse_in),
         ("max_active_per_rse_out", grid.transfer.max_active_per_rse_out),
@@ -62,7 +63,7 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
         duration::format(grid.transfer.retry_delay),
     );
     table.insert("transfer".to_owned(), Value::Table(transfer));
-    if grid.issuer != GridIssuer::Embedded(None) {
+    if grid.issuer != GridIssuer::default() {
         table.insert("issuer".to_owned(), Value::Table(issuer(&grid.issuer)));
     }
     if let Some(catalog) = &grid.catalog {
@@ -77,7 +78,11 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
 fn issuer(issuer: &GridIssuer) -> Table {
     let mut table = Table::new();
     match issuer {
-        GridIssuer::Embedded(place) => put_place(&mut table, place.as_ref()),
+        GridIssuer::Embedded(own) => {
+            put_place(&mut table, own.place.as_ref());
+            put(&mut table, "token_lifetime", duration::format(own.token_lifetime));
+            put(&mut table, "answer_delay", duration::format(own.answer_delay));
+        }
         GridIssuer::External(external) => {
             put(&mut table, "url", external.url.as_str());
             put(&mut table, "client_id", external.client_id.as_str());

@@ -83,7 +83,7 @@ pub(crate) const SIM: Table = Table {
             "tokens",
             "`[sim.tokens]`",
             "none",
-            "The token service; without it tokens cost nothing.",
+            "The token service; without it tokens cost nothing, unless the grid file has tokens per file and a slow issuer.",
         ),
         Key::new("fts", "`[sim.fts]`", "as below", "The imitation of FTS."),
         Key::new(
