@@ -178,7 +178,14 @@ fn differences(name: &str) -> Result<(String, Vec<String>)> {
 #[test]
 fn a_real_run_waits_as_the_simulator_says() -> Result<()> {
     let files: &[&str] = if std::env::var_os("WEIR_SOAK").is_some() {
-        &["slow-source", "storage-cap", "link-cap", "slots", "small-files"]
+        &[
+            "slow-source",
+            "storage-cap",
+            "link-cap",
+            "slots",
+            "small-files",
+            "token-latency",
+        ]
     } else {
         &["slow-source"]
     };
