@@ -163,7 +163,7 @@ mod tests {
             listed(sums).iter().map(shown).collect::<Vec<_>>(),
             [
                 "store service:transfer 5",
-                "token  9",
+                "token issuer:tokens 9",
                 "network path:https://a→https://b 4",
                 "disk rse-in:https://b 40",
                 "disk rse-out:https://a 60"
