@@ -30,6 +30,10 @@ const NOTES = {
     "Waits",
     "A transfer is in one state at a time. The time in each state is added up over the transfers of a link: two that wait for a minute each have waited for two. In a real run the transfer service and the storages tell it once per bin; in a simulated one the model knows it.",
   ],
+  gauges: [
+    "Gauges",
+    "Counters of the kernel, of the storages and of the services, read once per bin in a real run: stalls of processors, disks and memory, TCP's own account of each path, tokens, deletions. Figures of a host cover all that runs on it. A figure that nobody tells is missing, not zero.",
+  ],
   series: [
     "Curves",
     "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active is the mean over a bin, queued a sample at its end. A transfer that fails is never in a throughput curve.",

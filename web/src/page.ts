@@ -8,6 +8,7 @@ import { again } from "./sections/again";
 import { chain } from "./sections/chain";
 import { crosschecks } from "./sections/crosschecks";
 import { errors } from "./sections/errors";
+import { gauges } from "./sections/gauges";
 import { links } from "./sections/links";
 import { sites } from "./sections/sites";
 import { thresholds } from "./sections/thresholds";
@@ -38,6 +39,7 @@ export function showPage(root: HTMLElement, report: Report): () => void {
       links(report, showLink),
       curves?.section ?? null,
       waits(report),
+      gauges(report),
       chain(report),
       activity(report),
       errors(report),

@@ -206,7 +206,27 @@ export const signals = object({
   bin_s: number,
   /** Phases whose states were measured. */
   known: listOrNone(text),
-  waits: listOrNone(object({ wait: text, place: maybe(text), total_s: number, first_bin: otherwise(number, () => 0), seconds: list(number) })),
+  waits: listOrNone(
+    object({
+      wait: text,
+      place: maybe(text),
+      total_s: number,
+      first_bin: otherwise(number, () => 0),
+      seconds: list(number),
+      /** Of a wait for slots: the links that held them. */
+      holders: listOrNone(object({ link: text, waited_s: number })),
+    }),
+  ),
+});
+
+/** A figure of a host, a storage, a path or a service: means of bins. */
+export const gauge = object({
+  gauge: text,
+  place: text,
+  unit: text,
+  bin_s: number,
+  first_bin: otherwise(number, () => 0),
+  values: list(maybe(number)),
 });
 
 export const totals = object({
@@ -285,6 +305,7 @@ const report = object({
   audit: maybe(audit),
   chain: maybe(chain),
   signals: listOrNone(signals),
+  gauges: listOrNone(gauge),
   errors: listOrNone(errorClass),
   stability: maybe(stability),
   evenness: maybe(evenness),
@@ -296,6 +317,7 @@ const report = object({
 export type Report = Checked<typeof report>;
 export type Chain = Checked<typeof chain>;
 export type LinkSignals = Checked<typeof signals>;
+export type GaugeSeries = Checked<typeof gauge>;
 export type Percentiles = Checked<typeof percentiles>;
 export type Totals = Checked<typeof totals>;
 export type Link = Checked<typeof link>;

@@ -210,6 +210,23 @@ async function checkWaits(page, report, shoot) {
   await shoot("waits", section);
 }
 
+/** The gauges: a row each, with the mean that the report has. */
+async function checkGauges(page, report, shoot) {
+  const told = (report.gauges ?? []).filter((series) => series.values.some((value) => value !== null));
+  const section = page.locator("#gauges");
+  if (told.length === 0) return assert.equal(await section.count(), 0, "gauges are shown that nobody told");
+  const rows = await section.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  assert.ok(rows.length >= Math.min(told.length, 30), "rows of gauges");
+  rows.forEach(([gauge, place, mean], index) => {
+    assert.deepEqual([gauge, place], [told[index].gauge, told[index].place]);
+    if (told[index].unit !== "s") return;
+    const values = told[index].values.filter((value) => value !== null);
+    const right = values.reduce((sum, value) => sum + value, 0) / values.length;
+    assert.ok(Math.abs(Number.parseFloat(mean) - right) <= 0.006 * right, `${gauge}: "${mean}" is shown, the report has ${right}`);
+  });
+  await shoot("gauges", section);
+}
+
 async function choose(page, label, name) {
   const field = page.getByRole("combobox", { name: label, exact: true });
   await field.fill(name.replace("→", " "));
@@ -279,6 +296,7 @@ async function checkReport(browser, folder, screenshots) {
   await checkLinks(page, report);
   await checkThroughput(page, report, shoot);
   await checkWaits(page, report, shoot);
+  await checkGauges(page, report, shoot);
   for (const summary of await page.locator("details:not([open]) > summary").all()) if (await summary.isVisible()) await summary.click();
   assert.deepEqual(await page.evaluate(structureProblems), [], "structure");
   await page.setViewportSize(PHONE);

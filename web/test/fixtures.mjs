@@ -57,8 +57,23 @@ function signalsOf(link, shape, index) {
     ["disk", `rse-out:${link.source}`, every(() => 0.2 * shape.bin)],
     ...small.map((state, at) => [state, null, every((_, bin) => ((bin + at + index) % 5) * 0.01 * shape.bin)]),
   ];
-  const waits = rows.map(([wait, place, seconds]) => ({ wait, ...(place ? { place } : {}), total_s: Number(sum(seconds).toFixed(3)), first_bin: 0, seconds }));
+  const held = (total) => ({ holders: [{ link: `${link.source}→${link.destination}`, waited_s: Number((total * 0.6).toFixed(3)) }] });
+  const told = (wait, place, seconds, total = Number(sum(seconds).toFixed(3))) => ({ wait, ...(place ? { place } : {}), total_s: total, first_bin: 0, seconds, ...(wait === "slots" ? held(total) : {}) });
+  const waits = rows.map(([wait, place, seconds]) => told(wait, place, seconds));
   return { source: link.source, destination: link.destination, bin_s: shape.bin, known: index % 2 === 0 ? ["queue", "begin", "data", "end"] : ["catalogue", "queue", "begin", "data", "end"], waits };
+}
+
+/** Figures of one host and of the first path; the interface says nothing for a while, and a disk is idle throughout. */
+function gaugesOf(links, shape) {
+  const every = (of) => Array.from({ length: shape.bins }, (_, bin) => of(bin));
+  const one = (gauge, place, unit, of) => ({ gauge, place, unit, bin_s: shape.bin, first_bin: 0, values: every(of) });
+  const path = `path:${links[0].source}→${links[0].destination}`;
+  return [
+    one("cpu-busy", "server:node1", "1", (bin) => 0.2 + 0.1 * (bin % 3)),
+    one("disk-busy", "server:node1/vda", "1", () => 0),
+    one("received", "server:node1/eth0", "bit/s", (bin) => (bin % 7 === 3 ? null : 4e9 + 1e8 * bin)),
+    one("round-trip", path, "s", () => 0.0123),
+  ];
 }
 
 /** A report of a challenge that holds rates. `spec.links`: source, destination, sites, asked, reach(seconds), failures. */
@@ -215,6 +230,7 @@ function rates(spec) {
     },
     links: rows,
     signals: spec.links.slice(0, 40).map((link, index) => signalsOf(link, shape, index)),
+    gauges: gaugesOf(spec.links, shape),
     sites,
     workloads: [{ name: "ingress", kind: "rates", transfers: finished + failed, finished, failed, cancelled: 0, injected_bytes: 0, verified_bytes: 0, asked_bps: askedBps, achieved_bps: achievedBps, ratio: ratio(achievedBps, askedBps), lateness_p95_s: 0.0431, lateness_max_s: 0.312 }],
     thresholds,

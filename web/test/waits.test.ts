@@ -15,6 +15,7 @@ function link(waits: readonly (readonly [string, readonly number[], number?])[])
       total_s: seconds.reduce((sum, value) => sum + value, 0),
       first_bin: first,
       seconds: [...seconds],
+      holders: [],
     })),
   };
 }

@@ -20,7 +20,7 @@ use crate::report::{
     Audit, Build, CrossCheck, Event, Host, LinkDeficit, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
     WorkloadReport, ratio,
 };
-use crate::signals::Signals;
+use crate::signals::{LinkSignals, Signals};
 use crate::snapshot::{self, Ended, RATE_WINDOW, Snapshot, Standing};
 use crate::spec::Spec;
 use crate::stability::variation;
@@ -36,6 +36,8 @@ pub struct Measurement {
     chain: Chain,
     events: Vec<Event>,
     signals: Signals,
+    /// The signals as services would tell them, where the world knows more.
+    told: Option<Signals>,
     gauges: Gauges,
     deficits: Option<DeficitBook>,
     standing: Standing,
@@ -109,6 +111,7 @@ pub struct Measured {
     events: Vec<Event>,
     /// The waits of transfers.
     pub signals: Signals,
+    told: Option<Signals>,
     gauges: Gauges,
     deficits: Option<DeficitBook>,
 }
@@ -119,6 +122,7 @@ impl Measurement {
         let spec = Spec::of(plan);
         Self {
             signals: Signals::new(spec.signal_bin()),
+            told: None,
             gauges: Gauges::new(spec.bin),
             deficits: None,
             head: Head {
@@ -191,6 +195,11 @@ impl Measurement {
         self.signals = signals;
     }
 
+    /// Takes the signals that the report shows in place of what the world knows.
+    pub fn set_told(&mut self, told: Signals) {
+        self.told = Some(told);
+    }
+
     /// Takes the book of deficits from a world that knows every wait.
     pub fn set_deficits(&mut self, deficits: DeficitBook) {
         self.deficits = Some(deficits);
@@ -259,6 +268,7 @@ impl Measurement {
             head: self.head,
             events: self.events,
             signals: self.signals,
+            told: self.told,
             gauges: self.gauges,
             deficits: self.deficits,
         }
@@ -290,6 +300,11 @@ impl Measured {
         self.deficits.as_ref().map(report).unwrap_or_default()
     }
 
+    /// The signals of each link, as the report has them.
+    pub fn told_signals(&self) -> Vec<LinkSignals> {
+        self.told.as_ref().unwrap_or(&self.signals).report(&self.spec.links)
+    }
+
     /// How even the run was; workloads with times of their own change the rate on purpose.
     fn evenness(&self) -> Option<Evenness> {
         if self.spec.workloads.iter().any(|workload| workload.hold.is_some()) {
@@ -303,14 +318,13 @@ impl Measured {
     /// The report.
     pub fn report(self, ending: Ending) -> Report {
         let evenness = self.evenness();
-        let deficits = self.deficits();
+        let (deficits, told_signals) = (self.deficits(), self.told_signals());
         let Self {
             mut figures,
             spec,
             chain,
             head,
             mut events,
-            signals,
             gauges,
             ..
         } = self;
@@ -369,7 +383,7 @@ impl Measured {
             chain: chain.report(ending.deletions),
             errors: figures.errors,
             series: figures.series,
-            signals: signals.report(&spec.links),
+            signals: told_signals,
             gauges: gauges.report(),
             deficits,
             events,

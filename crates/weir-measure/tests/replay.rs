@@ -118,7 +118,11 @@ fn run(plan: &Plan) -> (Measurement, Files) {
         let row = SignalRow {
             span: (Duration::from_millis(at * 350), Duration::from_millis(at * 350 + 350)),
             link: at as usize % 2,
-            wait: if at < 2 { Wait::Verify } else { Wait::Disk },
+            wait: match at {
+                0 | 1 => Some(Wait::Verify),
+                3 | 9 => None,
+                _ => Some(Wait::Disk),
+            },
             place: Place::parse("rse-in:B, the second").filter(|_| at.is_multiple_of(3)),
             time: Duration::from_micros(if at < 2 { 0 } else { at * 1234 }),
         };

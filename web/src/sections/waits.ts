@@ -177,6 +177,12 @@ function summary(link: LinkSignals): string {
   return `${nameOf(link)}: ${duration(sum)} in all states, most of it ${parts.join(", ")}.`;
 }
 
+/** The links that held the slots of a wait, with their parts of it. */
+function holders(wait: LinkSignals["waits"][number]): string {
+  const parts = wait.holders.map((holder) => `${holder.link} ${percent(holder.waited_s / wait.total_s, 0)}`);
+  return parts.length > 0 ? parts.join(", ") : NONE;
+}
+
 function asTable(link: LinkSignals): HTMLElement {
   const sum = waited(link);
   const rows = link.waits.filter((wait) => wait.total_s > 0);
@@ -190,6 +196,7 @@ function asTable(link: LinkSignals): HTMLElement {
       { label: "place", cell: (wait) => (wait.place === null ? NONE : breakable(wait.place)) },
       { label: "seconds", numeric: true, cell: (wait) => digits(wait.total_s) },
       { label: "share", numeric: true, cell: (wait) => percent(wait.total_s / sum) },
+      { label: "slots held by", cell: (wait) => holders(wait) },
     ],
   }).element;
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use weir_measure::gauges::GaugeRow;
 use weir_measure::report::Event;
 use weir_measure::samples::{Sample, Stage};
 use weir_measure::{Standing, WindowSpec};
 use weir_plan::Phases;
+use weir_world::{Gauge, Place, PlaceKind};
 
 use crate::Stop;
 use crate::execute::clock::Clock;
@@ -61,6 +63,8 @@ pub(crate) struct Drive<'a, D> {
     pub(crate) stage: Stage,
     /// Reads the waits of its transfers.
     pub(crate) signals: Option<SignalWatch>,
+    /// The moment of the last sample.
+    pub(crate) sampled: Duration,
 }
 
 /// The result of the loop.
@@ -256,6 +260,8 @@ impl<D: InjectionDoor> Drive<'_, D> {
 
     /// Records the current numbers and the activity of the run.
     fn sample(&mut self, now: Duration) {
+        let from = std::mem::replace(&mut self.sampled, now);
+        self.books.gauges(&overdue(self.engine, (from, now)));
         let sums = self.engine.sums();
         self.books.sample(&Sample {
             at: now,
@@ -292,6 +298,31 @@ impl<D: InjectionDoor> Drive<'_, D> {
         };
         self.measurement.with(|measurement| measurement.event(event));
     }
+}
+
+/// The deletions that the catalogue has not made, of a run that makes rules.
+fn overdue<D: InjectionDoor>(engine: &Engine<D>, span: (Duration, Duration)) -> Vec<GaugeRow> {
+    if !engine.makes_rules() {
+        return Vec::new();
+    }
+    let overdue = engine.overdue(span.1);
+    let mut rows = Vec::new();
+    for (door, name) in engine.destinations() {
+        let (count, age) = overdue.get(&door).copied().unwrap_or_default();
+        let values = [
+            (Gauge::DeletionBacklog, Some(count as f64)),
+            (Gauge::DeletionAge, (count > 0).then_some(age.as_secs_f64())),
+        ];
+        rows.extend(values.into_iter().filter_map(|(gauge, value)| {
+            Some(GaugeRow {
+                span,
+                gauge,
+                place: Place::new(PlaceKind::RseIn, name),
+                value: value?,
+            })
+        }));
+    }
+    rows
 }
 
 fn standing(sums: &Sums) -> Standing {

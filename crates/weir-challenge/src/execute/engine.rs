@@ -499,6 +499,15 @@ impl<D: InjectionDoor> Engine<D> {
         std::mem::take(&mut self.ended)
     }
 
+    /// The doors into which links lead, with their names.
+    pub(crate) fn destinations(&self) -> Vec<(usize, &str)> {
+        let doors: BTreeSet<usize> = self.links.iter().map(|link| link.destination).collect();
+        doors
+            .into_iter()
+            .map(|door| (door, self.doors[door].name.as_str()))
+            .collect()
+    }
+
     /// Returns the sums of the run so far.
     pub(crate) fn sums(&self) -> Sums {
         let active = self

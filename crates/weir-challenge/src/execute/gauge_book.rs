@@ -8,6 +8,7 @@ use weir_world::{Gauge, Place, PlaceKind};
 
 use crate::execute::host_reading::HostReading;
 use crate::execute::signal_book::NamedDoor;
+use crate::inject::fts::TokenSums;
 use crate::services::storage::{StorageSums, TcpSums};
 
 /// The last reading of each party.
@@ -20,6 +21,7 @@ pub(crate) struct GaugeBook {
     host: String,
     on_host: Option<(Duration, HostReading)>,
     storages: HashMap<usize, (Duration, StorageSums)>,
+    tokens: Option<(Duration, TokenSums)>,
 }
 
 impl GaugeBook {
@@ -30,6 +32,7 @@ impl GaugeBook {
             host,
             on_host: None,
             storages: HashMap::new(),
+            tokens: None,
         }
     }
 
@@ -55,6 +58,26 @@ impl GaugeBook {
             }
         };
         gauges.into_iter().map(row).collect()
+    }
+
+    /// The gauges of tokens since the last reading.
+    pub(crate) fn tokens(&mut self, at: Duration, sums: TokenSums) -> Vec<GaugeRow> {
+        let Some((from, before)) = self.tokens.replace((at, sums)) else {
+            return Vec::new();
+        };
+        let gauges = [
+            (Gauge::TokenLatency, mean(sums.requests, before.requests)),
+            (Gauge::TokenLife, mean(sums.lives, before.lives)),
+        ];
+        let row = |(gauge, value): (Gauge, Option<f64>)| {
+            Some(GaugeRow {
+                span: (from, at),
+                gauge,
+                place: Place::new(PlaceKind::Issuer, "tokens"),
+                value: value?,
+            })
+        };
+        gauges.into_iter().filter_map(row).collect()
     }
 
     /// The gauges of a storage, and of the links out of it, since its last reading.
@@ -92,6 +115,12 @@ impl GaugeBook {
         }
         rows
     }
+}
+
+/// The mean of what was added between two sums with their numbers; `None` where nothing was, or the service began anew.
+fn mean([n_now, now]: [f64; 2], [n_before, before]: [f64; 2]) -> Option<f64> {
+    let count = n_now - n_before;
+    (count > 0.0 && now >= before).then(|| (now - before) / count)
 }
 
 /// The gauges of the connections to a peer over so many seconds. Sums that fell are those of a storage that began anew.
@@ -182,6 +211,19 @@ mod tests {
         let rows = book.storage(6 * SECOND, 0, &sums(tcp(0.5)));
         assert_eq!(shown(&rows)[1], "tcp-busy path:RAL→QMUL 0.500");
         assert!(rows.iter().all(|row| row.value >= 0.0), "{rows:?}");
+    }
+
+    #[test]
+    fn tokens_that_nobody_asked_for_have_no_latency() {
+        let mut book = book();
+        let sums = |requests, lives| TokenSums { requests, lives };
+        assert_eq!(book.tokens(SECOND, sums([5.0, 9.0], [2.0, 60.0])), []);
+        let rows = book.tokens(2 * SECOND, sums([5.0, 9.0], [4.0, 80.0]));
+        assert_eq!(shown(&rows), ["token-life issuer:tokens 10.000"]);
+        let rows = book.tokens(3 * SECOND, sums([7.0, 12.0], [4.0, 80.0]));
+        assert_eq!(shown(&rows), ["token-latency issuer:tokens 1.500"]);
+        // Wrong: a service that began anew shows a negative life.
+        assert_eq!(book.tokens(4 * SECOND, sums([0.0, 0.0], [1.0, 5.0])), []);
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::services::storage::SenderTimes;
 /// A state of each phase that a transfer service measures.
 const OF_EACH_PHASE: [Wait; 4] = [Wait::Turn, Wait::Executor, Wait::Data, Wait::Verify];
 
+/// Seconds by link, state and place; without a state those of slots.
+type Sums = HashMap<(usize, Option<Wait>, Option<Place>), f64>;
+
 /// The sums of the services at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct SignalReading {
@@ -45,7 +48,7 @@ pub(crate) struct SignalBook {
     ends: Vec<(usize, usize)>,
     /// Links by storage elements; `None` where several links have the same.
     links: HashMap<(String, String), Option<usize>>,
-    waits: HashMap<(usize, Wait, Option<Place>), f64>,
+    waits: Sums,
     senders: HashMap<(usize, IpAddr), SenderTimes>,
     /// The last reading.
     until: Option<Duration>,
@@ -90,7 +93,7 @@ impl SignalBook {
             let (source, destination) = self.ends[link];
             let address = self.doors[destination].address;
             let sender = address.and_then(|address| shares.get(&(source, address)));
-            let Some(sender) = sender.filter(|_| wait == Wait::Network) else {
+            let Some(sender) = sender.filter(|_| wait == Some(Wait::Network)) else {
                 rows.push(row(link, wait, place, seconds));
                 continue;
             };
@@ -99,7 +102,7 @@ impl SignalBook {
                     Wait::Network => place.clone(),
                     _ => Some(Place::new(PlaceKind::RseOut, &self.doors[source].rse)),
                 };
-                rows.push(row(link, *of_sender, place, seconds * share));
+                rows.push(row(link, Some(*of_sender), place, seconds * share));
             }
         }
         rows.retain(|row| !row.time.is_zero());
@@ -117,7 +120,7 @@ impl SignalBook {
         rows.map(|(link, wait)| SignalRow {
             span: (at, at),
             link,
-            wait,
+            wait: Some(wait),
             place: None,
             time: Duration::ZERO,
         })
@@ -125,8 +128,8 @@ impl SignalBook {
     }
 
     /// Notes the sums, and gives how much each has grown. A sum that fell is that of a service that began anew.
-    fn changes(&mut self, reading: &SignalReading) -> HashMap<(usize, Wait, Option<Place>), f64> {
-        let mut now: HashMap<(usize, Wait, Option<Place>), f64> = HashMap::new();
+    fn changes(&mut self, reading: &SignalReading) -> Sums {
+        let mut now = Sums::new();
         for link in &reading.waits {
             let key = (link.source_se.to_string(), link.dest_se.to_string());
             let Some(Some(number)) = self.links.get(&key) else {
@@ -134,7 +137,10 @@ impl SignalBook {
             };
             for wait in &link.waits {
                 let place = wait.place.as_ref().map(|place| self.renamed(place));
-                *now.entry((*number, wait.wait, place)).or_default() += wait.seconds;
+                *now.entry((*number, Some(wait.wait), place)).or_default() += wait.seconds;
+            }
+            for place in &link.way {
+                *now.entry((*number, None, Some(self.renamed(place)))).or_default() += link.slot_seconds;
             }
         }
         let changes = grown(&self.waits, &now);
@@ -183,7 +189,7 @@ impl SignalBook {
 
 /// How much sums have grown.
 fn grown<'a, K: std::hash::Hash + Eq + Clone + 'a>(
-    before: &(impl Sums<K> + ?Sized),
+    before: &(impl SumOf<K> + ?Sized),
     now: impl IntoIterator<Item = (&'a K, &'a f64)>,
 ) -> HashMap<K, f64> {
     let more = |(key, now): (&K, &f64)| {
@@ -194,17 +200,17 @@ fn grown<'a, K: std::hash::Hash + Eq + Clone + 'a>(
     now.into_iter().filter_map(more).collect()
 }
 
-trait Sums<K> {
+trait SumOf<K> {
     fn sum(&self, key: &K) -> f64;
 }
 
-impl<K: std::hash::Hash + Eq> Sums<K> for HashMap<K, f64> {
+impl<K: std::hash::Hash + Eq> SumOf<K> for HashMap<K, f64> {
     fn sum(&self, key: &K) -> f64 {
         self.get(key).copied().unwrap_or_default()
     }
 }
 
-impl<K: Ord> Sums<K> for BTreeMap<K, f64> {
+impl<K: Ord> SumOf<K> for BTreeMap<K, f64> {
     fn sum(&self, key: &K) -> f64 {
         self.get(key).copied().unwrap_or_default()
     }
@@ -254,7 +260,10 @@ mod tests {
 
     fn shown(rows: &[SignalRow]) -> Vec<String> {
         let place = |row: &SignalRow| row.place.as_ref().map_or_else(String::new, Place::to_string);
-        let text = |row: &SignalRow| format!("{} {} {} {:.3}", row.link, row.wait, place(row), row.time.as_secs_f64());
+        let text = |row: &SignalRow| {
+            let state = row.wait.map_or("held", Wait::as_str);
+            format!("{} {state} {} {:.3}", row.link, place(row), row.time.as_secs_f64())
+        };
         rows.iter().map(text).collect()
     }
 
@@ -278,6 +287,29 @@ mod tests {
             ["0 slots path:RAL→QMUL 1.500", "0 disk rse-in:QMUL 4.000"]
         );
         assert_eq!(next[0].span, (Duration::ZERO, Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn slots_are_held_at_every_place_of_the_way() {
+        let mut book = book();
+        let reading = |seconds: f64| {
+            let mut reading = reading(&[], &[]);
+            reading.waits[0].slot_seconds = seconds;
+            reading.waits[0].way = ["rse-out:https://127.0.1.1", "rse-in:https://127.0.1.2", NETWORK]
+                .map(|place| Place::parse(place).unwrap())
+                .into();
+            reading
+        };
+        book.take(Duration::ZERO, reading(3.0));
+        let next = book.take(Duration::from_secs(1), reading(5.0));
+        assert_eq!(
+            shown(&next),
+            [
+                "0 held rse-in:QMUL 2.000",
+                "0 held rse-out:RAL 2.000",
+                "0 held path:RAL→QMUL 2.000"
+            ]
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::execute::clock::Clock;
 use crate::execute::gauge_book::GaugeBook;
 use crate::execute::host_reading::HostReading;
 use crate::execute::signal_book::{NamedDoor, SignalBook, SignalReading};
-use crate::inject::fts::FtsDoor;
+use crate::inject::fts::{FtsDoor, TokenSums};
 use crate::services::storage::{StorageDoor, StorageSums};
 
 /// Longest wait for one reading, and for the last one when the run ends.
@@ -99,7 +99,7 @@ async fn watch(
     let mut next = Duration::ZERO;
     loop {
         let is_last = last.is_cancelled();
-        let (waits, sums) = tokio::join!(waits(&sources, &mut tells_waits), sums(&sources));
+        let (waits, sums, tokens) = tokio::join!(waits(&sources, &mut tells_waits), sums(&sources), tokens(&sources));
         let now = clock.now();
         let mut rows = ReadRows {
             gauges: gauges.host(now, HostReading::now()),
@@ -110,6 +110,9 @@ async fn watch(
             let readers: &HashMap<IpAddr, _> = &sums.senders;
             senders.extend(readers.iter().map(|(reader, times)| ((door, *reader), times.clone())));
             rows.gauges.extend(gauges.storage(now, door, &sums));
+        }
+        if let Some(tokens) = tokens {
+            rows.gauges.extend(gauges.tokens(now, tokens));
         }
         if let Some(waits) = waits {
             rows.signals = signals.take(now, SignalReading { waits, senders });
@@ -147,6 +150,10 @@ async fn sums(sources: &SignalSources) -> Vec<(usize, StorageSums)> {
     let embedded = sources.doors.iter().enumerate().filter(|(_, door)| door.embedded);
     let sums = embedded.map(|(number, door)| async move { Some((number, within(door.sums()).await?.ok()?)) });
     join_all(sums).await.into_iter().flatten().collect()
+}
+
+async fn tokens(sources: &SignalSources) -> Option<TokenSums> {
+    within(sources.transfer.token_sums()).await?
 }
 
 async fn within<T>(reading: impl Future<Output = T>) -> Option<T> {

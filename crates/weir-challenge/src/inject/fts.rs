@@ -1,8 +1,10 @@
 //! The FTS3 REST API as an injection door.
 
 mod delegation;
+mod token_sums;
 
 pub(crate) use self::delegation::Renewal;
+pub(crate) use self::token_sums::TokenSums;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_measure::chain::{self, RuleRow};
+use weir_measure::gauges::{self, GaugeRow};
 use weir_measure::report::Event;
 use weir_measure::samples::{self, Sample};
-use weir_measure::{Spec, State, events, gauges, ledger, rows, signals};
+use weir_measure::signals::{self, SignalRow};
+use weir_measure::{Spec, State, Transfer, events, ledger, rows};
 use weir_plan::LedgerRow;
+use weir_world::Wait;
 
 use crate::RunError;
 use crate::execute::engine::LinkEnds;
@@ -119,6 +122,7 @@ impl Books {
         self.measurement.with(|measurement| measurement.add(&transfer));
         self.transfers
             .row(|to| rows::write(to, &self.spec, &record.row(), &transfer));
+        self.waits(&in_catalogue(&transfer));
         let ends = self.ends[record.link];
         self.moved.add(ends, &transfer);
         let is_there = transfer.state == State::Finished;
@@ -148,18 +152,28 @@ impl Books {
         self.ledger.row(|to| ledger::write(to, &self.spec, row));
     }
 
-    /// Takes in the waits of transfers, and what hosts and storages did.
-    pub(crate) fn read(&mut self, rows: &ReadRows) {
-        self.measurement.with(|measurement| {
-            rows.signals.iter().for_each(|row| measurement.signals().add_row(row));
-            rows.gauges.iter().for_each(|row| measurement.gauges().add(row));
-        });
-        for row in &rows.signals {
-            self.signals.row(|to| signals::rows::write(to, &self.spec, row));
-        }
-        for row in &rows.gauges {
+    /// Takes in gauges.
+    pub(crate) fn gauges(&mut self, rows: &[GaugeRow]) {
+        self.measurement
+            .with(|measurement| rows.iter().for_each(|row| measurement.gauges().add(row)));
+        for row in rows {
             self.gauges.row(|to| gauges::rows::write(to, row));
         }
+    }
+
+    /// Takes in waits.
+    fn waits(&mut self, rows: &[SignalRow]) {
+        self.measurement
+            .with(|measurement| rows.iter().for_each(|row| measurement.signals().add_row(row)));
+        for row in rows {
+            self.signals.row(|to| signals::rows::write(to, &self.spec, row));
+        }
+    }
+
+    /// Takes in the waits of transfers, and what hosts and storages did.
+    pub(crate) fn read(&mut self, rows: &ReadRows) {
+        self.waits(&rows.signals);
+        self.gauges(&rows.gauges);
     }
 
     /// Takes in how it stands at a moment.
@@ -222,6 +236,23 @@ impl Books {
         lacks.iter().for_each(|text| self.folder.log(text));
         lacks
     }
+}
+
+/// The time that a transfer of a rule was with the catalogue: until it was submitted, and until its end was noted.
+fn in_catalogue(transfer: &Transfer) -> Vec<SignalRow> {
+    let Some(stages) = transfer.stages else {
+        return Vec::new();
+    };
+    let submitted = stages.submitted.or(transfer.started).unwrap_or(transfer.ended);
+    let locked = stages.locked.unwrap_or(transfer.ended);
+    let row = |(from, to): (Duration, Duration)| SignalRow {
+        span: (from, to.max(from)),
+        link: transfer.link,
+        wait: Some(Wait::Catalogue),
+        place: None,
+        time: to.saturating_sub(from),
+    };
+    [(stages.asked, submitted), (transfer.ended, locked)].map(row).into()
 }
 
 #[cfg(test)]

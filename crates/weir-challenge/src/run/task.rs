@@ -280,6 +280,7 @@ impl RunTask<'_> {
             no_more: &no_more,
             stage: Stage::Injecting,
             signals: Some(signals),
+            sampled: Duration::ZERO,
         };
         let end = drive.run().await;
         telling.abort();

@@ -28,6 +28,34 @@ pub(super) enum Came {
     Failure,
 }
 
+/// Upper ends of the buckets of lives, in seconds: a minute, the margin of renewal, usual lives.
+const LIFE_ENDS: [f64; 7] = [60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0, f64::INFINITY];
+
+/// The lives that tokens had left when they were used.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    buckets: [AtomicU64; LIFE_ENDS.len()],
+    seconds: AtomicU64,
+}
+
+impl Lives {
+    pub(super) fn count(&self, seconds: u64) {
+        let own = LIFE_ENDS.partition_point(|end| *end < seconds as f64);
+        self.buckets[own].fetch_add(1, Relaxed);
+        self.seconds.fetch_add(seconds, Relaxed);
+    }
+
+    pub(super) fn histogram(&self) -> Histogram {
+        Histogram {
+            sum: self.seconds.load(Relaxed) as f64,
+            buckets: LIFE_ENDS
+                .into_iter()
+                .zip(self.buckets.iter().map(|bucket| bucket.load(Relaxed)))
+                .collect(),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     requests: [[AtomicU64; 3]; 2],

@@ -61,7 +61,7 @@ use crate::{
     orders::{Expiring, Orders, Renewal, Turn},
 };
 use claims::{Claims, Outline, lacking, malformed};
-use figures::Grant;
+use figures::{Grant, Lives};
 use held::{AnswerCache, CachedAnswer};
 use issuer::Issuer;
 use outbox::Outbox;
@@ -100,6 +100,7 @@ pub struct TokenRefresher {
     /// Requests under way, by the hash of the submitted token.
     flights: Mutex<HashMap<TokenHash, Flight>>,
     outbox: Outbox,
+    lives: Lives,
 }
 
 /// Issuers and owners, as the configuration has them; exchanged as a whole when that is read again.
@@ -171,6 +172,7 @@ impl TokenRefresher {
             config: rules.tokens.clone(),
             held: Mutex::default(),
             flights: Mutex::default(),
+            lives: Lives::default(),
         }))
     }
 
@@ -268,6 +270,15 @@ impl TokenRefresher {
         token: &Secret,
         managed: bool,
     ) -> Result<Secret, Failure> {
+        let used = self.chosen(scene, token, managed).await?;
+        if let Some(expires) = expiry(&used) {
+            let now = u64::try_from(time::latest() / 1000).unwrap_or_default();
+            self.lives.count(expires.saturating_sub(now));
+        }
+        Ok(used)
+    }
+
+    async fn chosen(self: &Arc<Self>, scene: Scene, token: &Secret, managed: bool) -> Result<Secret, Failure> {
         // An unreadable token is left to the storage.
         let Some(expires) = expiry(token) else {
             return Ok(token.clone());
@@ -502,6 +513,9 @@ impl TokenRefresher {
         let help = "Time of a request for a token";
         let times = issuers().map(|(url, issuer)| ([("issuer", url)], issuer.figures.seconds()));
         page.histograms("weir_transfer_token_request_seconds", help, times);
+        let help = "Life that tokens had left when they were used, whoever issued them";
+        let all = [([("", ""); 0], self.lives.histogram())];
+        page.histograms("weir_transfer_token_life_seconds", help, all);
         let help = "Attempts that were sent back to wait for the issuer";
         page.family("weir_transfer_token_waits_total", Kind::Counter, help);
         for (url, issuer) in issuers() {

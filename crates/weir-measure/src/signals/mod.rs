@@ -4,9 +4,12 @@
 //! sums over transfers in nanoseconds, spread over the bins that they touch in integers, so that nothing is lost or
 //! counted twice however the axis is cut.
 
+mod holders;
+mod link_rows;
 mod places;
 mod report;
 pub mod rows;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +18,14 @@ use weir_world::{Place, Wait, WaitPhase};
 
 use crate::spec::LinkSpec;
 use crate::spread::Bins;
+use holders::Holders;
+use link_rows::{LinkRows, Row};
 use places::Places;
 
-pub use report::{LinkSignals, WaitSeries};
+pub use link_rows::PlaceId;
+pub use report::{Holder, LinkSignals, SlotSeries, WaitSeries};
 pub use rows::SignalRow;
+pub use telling::Telling;
 
 /// Bins that are kept at most; a longer run has wider ones.
 const BINS_MAX: u32 = 1_200;
@@ -29,24 +36,6 @@ pub struct Signals {
     width: Duration,
     places: Places,
     links: Vec<LinkRows>,
-}
-
-/// A place by its number in one [`Signals`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PlaceId(u32);
-
-/// The waits of one link. They are few, and found by a look at each.
-#[derive(Debug, Clone, Default)]
-struct LinkRows {
-    known: [bool; WaitPhase::ALL.len()],
-    rows: Vec<Row>,
-}
-
-#[derive(Debug, Clone)]
-struct Row {
-    wait: Wait,
-    place: Option<PlaceId>,
-    bins: Bins,
 }
 
 /// A wait of one link in one bin.
@@ -102,10 +91,28 @@ impl Signals {
         link.rows[at].bins.add(nanos, from, to);
     }
 
+    /// Adds the time that transfers of a link held slots at a place between two moments, as a sum over the transfers.
+    pub fn hold(&mut self, link: usize, place: PlaceId, time: Duration, (from, to): (Duration, Duration)) {
+        let to = to.max(from);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.make_room(to);
+        let width = self.width;
+        let held = &mut self.link(link).held;
+        let at = held.iter().position(|(known, _)| *known == place).unwrap_or_else(|| {
+            held.push((place, Bins::new(width)));
+            held.len() - 1
+        });
+        held[at].1.add(nanos, from, to);
+    }
+
     /// Adds a row that a run wrote.
     pub fn add_row(&mut self, row: &SignalRow) {
         let place = row.place.as_ref().map(|place| self.place(place));
-        self.add(row.link, (row.wait, place), row.time, row.span);
+        match (row.wait, place) {
+            (Some(wait), place) => self.add(row.link, (wait, place), row.time, row.span),
+            (None, Some(place)) => self.hold(row.link, place, row.time, row.span),
+            (None, None) => {}
+        }
     }
 
     /// The states of a phase are measured on this link, whether or not anything waits in them.
@@ -123,8 +130,10 @@ impl Signals {
     fn make_room(&mut self, at: Duration) {
         while at >= self.width * BINS_MAX {
             self.width *= 2;
-            let rows = self.links.iter_mut().flat_map(|link| &mut link.rows);
-            rows.for_each(|row| row.bins.double());
+            for link in &mut self.links {
+                link.rows.iter_mut().for_each(|row| row.bins.double());
+                link.held.iter_mut().for_each(|(_, bins)| bins.double());
+            }
         }
     }
 
@@ -145,11 +154,19 @@ impl Signals {
 
     /// The rows of a link, in the order of states and places.
     fn of(&self, link: usize) -> Vec<(Wait, Option<&Place>, &Bins)> {
+        let rows = self.rows(link).into_iter();
+        rows.map(|row| (row.wait, self.named(row.place), &row.bins)).collect()
+    }
+
+    fn rows(&self, link: usize) -> Vec<&Row> {
         let rows = self.links.get(link).into_iter().flat_map(|link| &link.rows);
-        let place = |row: &Row| row.place.map(|place| self.places.get(place.0));
-        let mut rows: Vec<_> = rows.map(|row| (row.wait, place(row), &row.bins)).collect();
-        rows.sort_by_key(|(wait, place, _)| (*wait, *place));
+        let mut rows: Vec<&Row> = rows.collect();
+        rows.sort_by_key(|row| (row.wait, self.named(row.place)));
         rows
+    }
+
+    fn named(&self, place: Option<PlaceId>) -> Option<&Place> {
+        place.map(|place| self.places.get(place.0))
     }
 
     /// Share of each state in all waits of a link; empty if it never waited.
@@ -166,27 +183,44 @@ impl Signals {
 
     /// The signals of every link, in the order of the links.
     pub fn report(&self, links: &[LinkSpec]) -> Vec<LinkSignals> {
+        let holders = Holders::of(&self.links);
         links
             .iter()
             .enumerate()
-            .filter_map(|(at, link)| self.report_of(at, link))
+            .filter_map(|(at, link)| self.report_of(at, link, (&holders, links)))
             .collect()
     }
 
-    fn report_of(&self, at: usize, link: &LinkSpec) -> Option<LinkSignals> {
-        let is_known = self.links.get(at)?.known;
-        let known = WaitPhase::ALL.iter().zip(is_known).filter(|(_, is_known)| *is_known);
+    fn report_of(
+        &self,
+        at: usize,
+        link: &LinkSpec,
+        (holders, all): (&Holders<'_>, &[LinkSpec]),
+    ) -> Option<LinkSignals> {
+        let LinkRows {
+            known: is_known, held, ..
+        } = self.links.get(at)?;
+        let known = WaitPhase::ALL.iter().zip(is_known).filter(|(_, is_known)| **is_known);
         let known: Vec<WaitPhase> = known.map(|(phase, _)| *phase).collect();
-        let rows = self.of(at).into_iter();
-        let waits: Vec<WaitSeries> = rows
-            .map(|(wait, place, bins)| WaitSeries::of(wait, place, bins))
-            .collect();
+        let series = |row: &Row| {
+            let holders = holders.waited_for(row);
+            let named = holders
+                .into_iter()
+                .filter_map(|(link, nanos)| Some(Holder::of(all.get(link)?, nanos)));
+            WaitSeries {
+                holders: named.collect(),
+                ..WaitSeries::of(row.wait, self.named(row.place), &row.bins)
+            }
+        };
+        let waits: Vec<WaitSeries> = self.rows(at).into_iter().map(series).collect();
+        let way = held.iter().map(|(place, bins)| (self.places.get(place.0), bins));
         (!known.is_empty()).then(|| LinkSignals {
             source: link.source.clone(),
             destination: link.destination.clone(),
             bin_s: self.width.as_secs_f64(),
             known,
             waits,
+            slots: SlotSeries::of(way),
         })
     }
 }

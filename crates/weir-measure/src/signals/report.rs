@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_world::{Place, Wait, WaitPhase};
 
+use crate::spec::LinkSpec;
 use crate::spread::Bins;
 
 /// The waits of one link's transfers.
@@ -19,6 +20,9 @@ pub struct LinkSignals {
     pub known: Vec<WaitPhase>,
     /// Waits by state and place, in the order of a transfer's life.
     pub waits: Vec<WaitSeries>,
+    /// The slots of its transfers. Absent where the transfer service does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<SlotSeries>,
 }
 
 /// The time that transfers of a link spent in one state.
@@ -36,6 +40,57 @@ pub struct WaitSeries {
     pub first_bin: u64,
     /// Sum over transfers in each bin, seconds; bins after the last have none.
     pub seconds: Vec<f64>,
+    /// Of a wait for slots: the links that held them meanwhile, those with the largest parts first. Empty where nobody tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+}
+
+/// A link that held slots that another one waited for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The link, `A→B`.
+    pub link: String,
+    /// Its part of the wait, by its share of the slots in each bin, seconds.
+    pub waited_s: f64,
+}
+
+/// The time that transfers of a link held slots.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SlotSeries {
+    /// The places at which they hold a slot each.
+    pub way: Vec<Place>,
+    /// Sum over transfers and bins, seconds.
+    pub total_s: f64,
+    /// Number of the bin of the first value in `seconds`.
+    #[serde(default)]
+    pub first_bin: u64,
+    /// Sum over transfers in each bin, seconds; bins after the last have none.
+    pub seconds: Vec<f64>,
+}
+
+impl Holder {
+    pub(super) fn of(link: &LinkSpec, nanos: u64) -> Self {
+        Self {
+            link: format!("{}→{}", link.source, link.destination),
+            waited_s: seconds(nanos),
+        }
+    }
+}
+
+impl SlotSeries {
+    /// The slots at these places; `None` without any. A slot is held at all places at once, so the longest series is that of all slots.
+    pub(super) fn of<'s>(way: impl Iterator<Item = (&'s Place, &'s Bins)>) -> Option<Self> {
+        let mut way: Vec<(&Place, &Bins)> = way.collect();
+        way.sort_by_key(|(place, _)| *place);
+        let (_, bins) = *way.iter().max_by_key(|(_, bins)| bins.sum())?;
+        let filled = bins.filled();
+        Some(Self {
+            way: way.iter().map(|(place, _)| (*place).clone()).collect(),
+            total_s: seconds(bins.sum()),
+            first_bin: filled.start as u64,
+            seconds: filled.map(|bin| seconds(bins.get(bin))).collect(),
+        })
+    }
 }
 
 impl WaitSeries {
@@ -47,6 +102,7 @@ impl WaitSeries {
             total_s: seconds(bins.sum()),
             first_bin: filled.start as u64,
             seconds: filled.map(|bin| seconds(bins.get(bin))).collect(),
+            holders: Vec::new(),
         }
     }
 }

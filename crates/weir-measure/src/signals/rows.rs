@@ -15,15 +15,18 @@ pub const FILE: &str = "signals.csv";
 /// The columns.
 const COLUMNS: [&str; 7] = ["from_s", "to_s", "source", "destination", "state", "place", "waited_s"];
 
-/// A row: the time that transfers of a link spent in a state between two moments, which count from the start of the run.
+/// The word for slots that are held, in place of a state.
+const HELD: &str = "held";
+
+/// A row: the time that transfers of a link spent in a state, or held slots, between two moments, which count from the start of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignalRow {
     /// The moments.
     pub span: (Duration, Duration),
     /// Index into [`Spec::links`].
     pub link: usize,
-    /// The state.
-    pub wait: Wait,
+    /// The state; `None` for the time of slots at the place.
+    pub wait: Option<Wait>,
     /// The place, where it is known.
     pub place: Option<Place>,
     /// Sum over the transfers. Zero says that the phase of the state is measured, whether or not anything waits in it.
@@ -51,7 +54,7 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &SignalRow) -> io::Result<()>
         .time(Some(row.span.1))?
         .text(&link.source)?
         .text(&link.destination)?
-        .text(row.wait.as_str())?
+        .text(row.wait.map_or(HELD, Wait::as_str))?
         .text(place.as_deref().unwrap_or_default())?
         .time(Some(row.time))?
         .end()
@@ -78,7 +81,10 @@ fn row(fields: &Fields<'_>, link: usize) -> Result<SignalRow, String> {
     Ok(SignalRow {
         span: (fields.moment("from_s")?, fields.moment("to_s")?),
         link,
-        wait: fields.word("state", Wait::parse)?.ok_or("state: is empty")?,
+        wait: match fields.text("state") {
+            HELD => None,
+            _ => Some(fields.word("state", Wait::parse)?.ok_or("state: is empty")?),
+        },
         place: fields.word("place", Place::parse)?,
         time: fields.moment("waited_s")?,
     })

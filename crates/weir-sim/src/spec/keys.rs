@@ -85,6 +85,12 @@ pub(crate) const SIM: Table = Table {
             "none",
             "The token service; without it tokens cost nothing, unless the grid file has tokens per file and a slow issuer.",
         ),
+        Key::new(
+            "signals",
+            "`[sim.signals]`",
+            "all, exactly",
+            "What the services tell of the waits of transfers.",
+        ),
         Key::new("fts", "`[sim.fts]`", "as below", "The imitation of FTS."),
         Key::new(
             "catalog",

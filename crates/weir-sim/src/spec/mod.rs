@@ -10,6 +10,7 @@ mod pattern;
 mod read;
 mod rucio;
 mod segment;
+mod signals;
 mod values;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use group::Group;
 use pattern::{LinkPattern, Pattern};
 pub use rucio::{CatalogKind, RucioModel};
 pub use segment::Segment;
+pub use signals::SignalsModel;
 
 /// Every table about the simulated world, in the order of the handbook.
 pub const SIM_TABLES: &[&Table] = &[
@@ -31,6 +33,7 @@ pub const SIM_TABLES: &[&Table] = &[
     &keys::STORE,
     &keys::INTERVAL,
     &keys::TOKENS,
+    &signals::SIGNALS,
     &keys::ACTIVITY,
     &keys::SEGMENT,
     &keys::CHANGE,
@@ -66,6 +69,8 @@ pub struct SimSpec {
     pub store: StoreModel,
     /// Token service; `None` if tokens cost nothing.
     pub tokens: Option<TokenModel>,
+    /// What services tell of waits.
+    pub signals: SignalsModel,
     /// Imitation of FTS.
     pub fts: FtsModel,
     /// The catalogue that keeps the rules.

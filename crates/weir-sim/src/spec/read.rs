@@ -10,6 +10,7 @@ use weir_plan::{Plan, Workload};
 use super::group;
 use super::keys::{ACTIVITY, FAILURES, FTS, INTERVAL, LINK, POINT, RSE, SEGMENT, SERVERS, SIM, SITE, STORE, TOKENS};
 use super::rucio::{self, RUCIO};
+use super::signals::{SIGNALS, signals};
 use super::values::{
     above_zero, capacity, changes, check_tick, number, positive_time, rate, refuse_above, required, share, spread,
     step, time, zero_or_step,
@@ -61,6 +62,9 @@ fn world(table: &Section<'_>, plan: &Plan) -> SimSpec {
         common: common(table),
         store: store(table),
         tokens: table.table("tokens", &TOKENS).and_then(|tokens| token_service(&tokens)),
+        signals: table
+            .table("signals", &SIGNALS)
+            .map_or_else(Default::default, |told| signals(&told)),
         fts: table
             .table("fts", &FTS)
             .map_or_else(FtsModel::default, |fts| imitation(&fts)),

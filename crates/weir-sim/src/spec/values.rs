@@ -63,7 +63,11 @@ pub(super) fn share(table: &Section<'_>, key: &str) -> Option<f64> {
 }
 
 pub(super) fn spread(table: &Section<'_>) -> Option<f64> {
-    table.checked("spread", |spread: &f64| {
+    spread_of(table, "spread")
+}
+
+pub(super) fn spread_of(table: &Section<'_>, key: &str) -> Option<f64> {
+    table.checked(key, |spread: &f64| {
         if (0.0..=100.0).contains(spread) {
             return Ok(());
         }

@@ -39,6 +39,8 @@ pub(crate) struct WaitBook {
     catalogued: Vec<(i64, Timestamp)>,
     /// The queue's account at the last sample.
     queued: BTreeMap<(usize, Wait, Option<Resource>), Duration>,
+    /// The time of each link's slots at the last sample.
+    slots: BTreeMap<usize, Duration>,
 }
 
 /// A resource as a place that is waited for.
@@ -74,6 +76,7 @@ impl WaitBook {
             ends,
             catalogued: vec![(0, Timestamp(0)); scene.links.len()],
             queued: BTreeMap::new(),
+            slots: BTreeMap::new(),
             signals,
         }
     }
@@ -208,6 +211,12 @@ impl WaitBook {
             let place = resource.and_then(|resource| self.place_of(scene, resource));
             self.signals
                 .add(link, (*wait, place), time.saturating_sub(before), span);
+        }
+        let before = self.slots.insert(link, waits.slots).unwrap_or_default();
+        for resource in &waits.way {
+            if let Some(place) = self.place_of(scene, *resource) {
+                self.signals.hold(link, place, waits.slots.saturating_sub(before), span);
+            }
         }
     }
 

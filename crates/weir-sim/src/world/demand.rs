@@ -232,7 +232,13 @@ impl<'s> Traffic<'s> {
     }
 
     /// Computes the figures of a run whose last transfer ended at a moment.
-    pub(crate) fn measured(mut self, ended: Timestamp, (signals, deficits): (Signals, DeficitBook)) -> Measured {
+    pub(crate) fn measured(
+        mut self,
+        ended: Timestamp,
+        (signals, deficits): (Signals, DeficitBook),
+        told: Option<Signals>,
+    ) -> Measured {
+        told.into_iter().for_each(|told| self.measurement.set_told(told));
         self.measurement.set_signals(signals);
         self.measurement.set_deficits(deficits);
         let over = self.over.unwrap_or(ended);

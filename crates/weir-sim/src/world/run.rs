@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use weir_measure::Measured;
 use weir_measure::chain::RuleRow;
 use weir_measure::chain_report::DeletionReport;
-use weir_plan::LedgerRow;
+use weir_measure::{Measured, Signals};
+use weir_plan::{LedgerRow, stream};
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
 use super::{Part, Probe, Row, Usage, World};
 use crate::checks::Checks;
+use crate::draw::draw;
 use crate::optimum::exceeded;
 use crate::policies::Policy;
-use crate::scene::Scene;
-use crate::spec::SimPlan;
+use crate::scene::{Scene, Storage};
+use crate::spec::{SignalsModel, SimPlan};
 
 /// Longest time after the drain, and after the store's last freeze, in which withdrawn transfers may end.
 const LAST_ENDS: Duration = Duration::from_secs(86_400);
@@ -107,7 +108,8 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     let (usage, link_usage) = traffic.mean_usage();
     world.account();
     let account = world.book.take(&scene);
-    let measured = traffic.measured(now, account);
+    let told = told(plan, &scene, &account.0);
+    let measured = traffic.measured(now, account, told);
     Outcome {
         injected,
         given_up,
@@ -119,4 +121,20 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
         usage,
         link_usage,
     }
+}
+
+/// The signals as the services of this world tell them; `None` if they tell all.
+fn told(plan: &SimPlan, scene: &Scene, signals: &Signals) -> Option<Signals> {
+    let model = plan.sim.signals;
+    if model == SignalsModel::default() {
+        return None;
+    }
+    let is_silent = |storage: &Storage| {
+        let mut drawn = stream(plan.seed, &format!("silent {}", storage.name));
+        draw(&mut drawn) < model.silent
+    };
+    let silent: Vec<bool> = scene.storages.iter().map(is_silent).collect();
+    let mut errors = stream(plan.seed, "signals");
+    let silent_link = |link: usize| scene.links.get(link).is_some_and(|link| silent[link.destination]);
+    Some(signals.told(&model.telling, silent_link, || draw(&mut errors)))
 }

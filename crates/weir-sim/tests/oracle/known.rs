@@ -141,6 +141,30 @@ fn nothing_is_to_blame_where_nothing_is_limited() {
 
 /// Names carry no meaning: other names give the same causes under the other names.
 #[test]
+fn what_services_tell_does_not_change_the_truth() {
+    // Wrong: a noisy signal moves the ledger that it is judged by, or a silent storage is shown as one that never waits.
+    let exact = world("", "[[sim.rse]]\nrse = \"B\"\nwrite = \"4 Gb/s\"\n");
+    let noisy = format!("{exact}[sim.signals]\ndelay = \"20 s\"\nunsplit = 0.5\nerror = 0.2\n");
+    let silent = format!("{exact}[sim.signals]\nsilent = 1.0\n");
+    let [exact, noisy, silent] = [exact, noisy, silent].map(|text| {
+        let (outcome, _) = simulate(&parse(&text), Policy::Weir);
+        let deficits = outcome.measured.deficits();
+        adds_up(&deficits);
+        (deficits, outcome.measured.told_signals())
+    });
+    assert!(exact.0 == noisy.0 && exact.0 == silent.0);
+    let sum = |signals: &[weir_measure::signals::LinkSignals], wait: Wait| -> f64 {
+        let waits = signals[0].waits.iter().filter(|told| told.wait == wait);
+        waits.map(|told| told.total_s).sum()
+    };
+    let (disk, data) = (sum(&exact.1, Wait::Disk), sum(&noisy.1, Wait::Data));
+    assert!(sum(&exact.1, Wait::Data).abs() < 1e-9);
+    assert!((0.45..0.55).contains(&(data / disk)), "{data} of {disk}");
+    assert!(silent.1[0].known.contains(&WaitPhase::Queue) && !silent.1[0].known.contains(&WaitPhase::Data));
+    assert!(sum(&silent.1, Wait::Disk).abs() < 1e-9);
+}
+
+#[test]
 fn swapped_names_give_swapped_answers() {
     let text = world(
         "",

@@ -93,6 +93,7 @@ async fn report(service: Scripted) -> Report {
         no_more: &no_more,
         stage: Stage::Injecting,
         signals: None,
+        sampled: Duration::ZERO,
     };
     let driven = drive.run().await;
     assert_eq!(books.close(), Vec::<String>::new());

@@ -1,5 +1,6 @@
 //! Rules of a run: the account of each rule and its files, and the deletion of copies by the catalogue.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -353,6 +354,24 @@ impl<D: InjectionDoor> Engine<D> {
             }
         }
         bytes
+    }
+
+    /// By destination, the delivered copies whose rules have ended and that are there as far as is known, and the time since the end of the
+    /// oldest of these rules.
+    pub(crate) fn overdue(&self, now: Duration) -> BTreeMap<usize, (u64, Duration)> {
+        let mut doors: BTreeMap<usize, (u64, Duration)> = BTreeMap::new();
+        let due = self.rules.leaving.range(..=(now, u64::MAX));
+        for ((end, _), leaving) in due.filter(|(_, leaving)| leaving.is_delivered) {
+            let (count, age) = doors.entry(leaving.copy.destination).or_default();
+            *count += 1;
+            *age = (*age).max(now.saturating_sub(*end));
+        }
+        doors
+    }
+
+    /// Whether a rule was made whose copies the catalogue deletes.
+    pub(crate) fn makes_rules(&self) -> bool {
+        !self.rules.leaving.is_empty() || !self.rules.alive.is_empty() || self.rules.deletions.report().is_some()
     }
 
     /// Due deletions of the catalogue, and completed ones.

@@ -477,6 +477,11 @@ async fn a_file_takes_part_again_once_the_catalogue_has_deleted_its_copy() {
         Some((1, 0))
     );
     assert!(engine.deletions.is_empty(), "the catalogue deletes");
+    // Wrong: a catalogue that is behind with its deletions looks like one that has none.
+    let late = engine.overdue(engine.clock.now() + Duration::from_secs(60));
+    assert!(engine.makes_rules() && late.len() == 1, "{late:?}");
+    let (count, age) = late[&1];
+    assert!(count == 1 && age >= Duration::from_secs(60), "{late:?}");
     service.there.lock().clear();
     engine.expire_all(&|_| false);
     until(&mut engine, |engine| !engine.is_deleting()).await;
@@ -487,6 +492,7 @@ async fn a_file_takes_part_again_once_the_catalogue_has_deleted_its_copy() {
     };
     assert_eq!(engine.take_freed(), [freed]);
     assert_eq!((engine.sums().deleted_files, engine.held[1]), (1, 0));
+    assert!(engine.overdue(Duration::MAX).is_empty());
 }
 
 #[tokio::test]

@@ -151,3 +151,47 @@ fn twelve_days_need_no_more_memory_than_two() {
     // Nine days more, each with 17,000 transfers and 86,400 samples. A path for each transfer that failed would be 3 MiB.
     assert!(days[10] < days[1] + (1 << 20), "{mib:?}");
 }
+
+#[test]
+fn the_time_with_the_catalogue_is_before_the_job_and_after_the_copy() {
+    // Wrong: the wait for a catalogue is not seen, or that of a copy is counted for it.
+    let second = Duration::from_secs(1);
+    let transfer = |stages| Transfer {
+        workload: 0,
+        link: 3,
+        cell: None,
+        size: 1,
+        state: State::Finished,
+        mode: None,
+        late: Duration::ZERO,
+        started: Some(9 * second),
+        ended: 20 * second,
+        first_byte: None,
+        waits: None,
+        bytes_moved: 1,
+        counted: None,
+        retries: 0,
+        stages,
+        failure: None,
+    };
+    let told = |stages| {
+        let rows = in_catalogue(&transfer(stages));
+        let row = |row: &SignalRow| (row.link, row.span.0.as_secs(), row.span.1.as_secs(), row.time.as_secs());
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let stages = weir_measure::Stages {
+        asked: second,
+        requested: Some(3 * second),
+        submitted: Some(7 * second),
+        locked: Some(22 * second),
+    };
+    assert_eq!(told(Some(stages)), [(3, 1, 7, 6), (3, 20, 22, 2)]);
+    // Clocks of two services that differ: never a negative wait.
+    let skewed = weir_measure::Stages {
+        submitted: Some(Duration::ZERO),
+        locked: None,
+        ..stages
+    };
+    assert_eq!(told(Some(skewed)), [(3, 1, 1, 0), (3, 20, 20, 0)]);
+    assert_eq!(told(None), []);
+}
