@@ -30,10 +30,10 @@ const RATE: f64 = 0.05;
 /// Stands in a file for the times of the machine.
 const MACHINE: &str = "# The times of the machine follow.\n";
 
-/// What a run says of its links.
+/// The waits and the rates of the links of a run.
 #[derive(Debug, Default)]
 struct Links {
-    /// Lines for the simulator: what an attempt takes beside its data.
+    /// Lines for the simulator: the times of an attempt beside its data.
     machine: String,
     /// Share of each state and place in the waits of the link.
     shares: BTreeMap<String, BTreeMap<String, f64>>,

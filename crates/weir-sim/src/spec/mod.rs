@@ -69,7 +69,7 @@ pub struct SimSpec {
     pub store: StoreModel,
     /// Token service; `None` if tokens cost nothing.
     pub tokens: Option<TokenModel>,
-    /// What services tell of waits.
+    /// How completely and exactly the services tell the waits.
     pub signals: SignalsModel,
     /// Imitation of FTS.
     pub fts: FtsModel,

@@ -35,7 +35,7 @@ pub(crate) const SIGNALS: Table = Table {
     ],
 };
 
-/// What services tell; by default all, exactly.
+/// How completely and exactly the services tell the waits; by default without loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SignalsModel {
     /// How exactly.

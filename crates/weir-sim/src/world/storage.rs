@@ -72,7 +72,7 @@ struct Server {
     lines: [Line; 2],
 }
 
-/// What a resource of a storage element stands for.
+/// The part of a storage element that a resource models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoragePart {
     /// Its disks.
