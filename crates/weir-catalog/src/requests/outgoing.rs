@@ -281,9 +281,10 @@ pub fn half_submitted(session: &mut dyn Session, limit: usize) -> Result<Vec<(Jo
     Ok(jobs)
 }
 
-/// Notes that the transfer service has a job.
+/// Notes that the transfer service has a job. A job that something was told about meanwhile stays due to be asked for.
 pub fn submitted(session: &mut dyn Session, job: Uuid, now: Millis) -> Result<(), StoreError> {
-    let text = "UPDATE requests SET state = 'S', submitted = $2, polled = $2, updated = $2, reason = NULL WHERE job = $1 AND state = 'G'";
+    let text = "UPDATE requests SET state = 'S', submitted = $2, polled = CASE WHEN polled < 0 THEN polled ELSE $2 END, updated = $2,
+        reason = NULL WHERE job = $1 AND state = 'G'";
     session.execute(text, &values![job.to_string(), now]).map(drop)
 }
 
@@ -303,15 +304,32 @@ pub fn put_off(session: &mut dyn Session, waits: &[(Attempt, String)], until: Mi
         .map(drop)
 }
 
+/// A job to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToPoll {
+    /// The URL of its transfer service.
+    pub service: String,
+    /// Its id.
+    pub job: Uuid,
+    /// The column `polled` as it was read: the time of the last look in Unix milliseconds. It is below zero after messages about the job, and
+    /// each of these takes one away ([`to_poll_now`]).
+    pub mark: i64,
+}
+
 /// Jobs to poll: not polled since this time, the longest first.
-pub fn to_poll(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<(String, Uuid)>, StoreError> {
+pub fn to_poll(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<ToPoll>, StoreError> {
     let text =
         "SELECT service, job, min(coalesce(polled, 0)) FROM requests WHERE state = 'S' AND coalesce(polled, 0) < $1
         GROUP BY service, job ORDER BY 3, 2 LIMIT $2";
     let rows = session.query(text, &values![before, limit as u64])?;
-    rows.iter()
-        .map(|row| Ok((row.text(0)?.to_owned(), row.parsed(1)?)))
-        .collect()
+    let job = |row: &Row| {
+        Ok(ToPoll {
+            service: row.text(0)?.to_owned(),
+            job: row.parsed(1)?,
+            mark: row.int(2)?,
+        })
+    };
+    rows.iter().map(job).collect()
 }
 
 /// An attempt that a job carries.
@@ -337,19 +355,20 @@ pub fn of_job(session: &mut dyn Session, job: Uuid) -> Result<Vec<Carried>, Stor
     rows.iter().map(carried).collect()
 }
 
-/// Notes that jobs were asked for.
-pub fn polled(session: &mut dyn Session, jobs: &[Uuid], now: Millis) -> Result<(), StoreError> {
-    let row = |job: &Uuid| values![job.to_string(), now].to_vec();
-    let text = "UPDATE requests SET polled = $2 WHERE job = $1";
+/// Notes that jobs were asked for. What was told about a job after its mark was read may be missing in the answer: the job stays due.
+pub fn polled(session: &mut dyn Session, jobs: &[ToPoll], now: Millis) -> Result<(), StoreError> {
+    let row = |one: &ToPoll| values![one.job.to_string(), now, one.mark].to_vec();
+    let text = "UPDATE requests SET polled = $2 WHERE job = $1 AND coalesce(polled, 0) >= $3";
     session
         .execute_many(text, &jobs.iter().map(row).collect::<Vec<_>>())
         .map(drop)
 }
 
-/// Has jobs asked for at once: something was told about them.
+/// Has jobs asked for at once: something was told about them. The service may tell before its answer to the submission is recorded, and while
+/// the job is asked for. Each message lowers the mark of the job: [`submitted`] and [`polled`] see that there was one.
 pub fn to_poll_now(session: &mut dyn Session, jobs: &[Uuid]) -> Result<(), StoreError> {
     let row = |job: &Uuid| values![job.to_string()].to_vec();
-    let text = "UPDATE requests SET polled = NULL WHERE job = $1 AND state = 'S'";
+    let text = "UPDATE requests SET polled = CASE WHEN polled < 0 THEN polled - 1 ELSE -1 END WHERE job = $1 AND state IN ('G', 'S')";
     session
         .execute_many(text, &jobs.iter().map(row).collect::<Vec<_>>())
         .map(drop)

@@ -38,6 +38,7 @@ on_both!(MIGRATIONS;
     a_request_that_no_rule_wants_is_cancelled
     rules_that_end_while_the_service_is_down_leave_nothing_behind
     a_webhook_has_its_job_asked_for_at_once
+    what_is_told_while_a_job_is_handed_over_or_asked_for_is_heard
     a_url_without_a_transfer_service_is_told
     a_transfer_reads_and_writes_the_paths_of_its_own_file
 );
@@ -64,6 +65,8 @@ struct Service {
     mood: Mutex<Mood>,
     n_calls: Mutex<usize>,
     jobs: Mutex<BTreeMap<Uuid, Value>>,
+    /// The database of a catalogue that is told of ends. While it waits for an answer, a file ends.
+    told: Mutex<Option<Database>>,
 }
 
 type Shared = Arc<Service>;
@@ -91,6 +94,17 @@ impl Service {
                 }
             }
         }
+    }
+
+    /// A file ends and the catalogue is told, if it wants that, before it has the answer to its call.
+    async fn tell(&self) {
+        let Some(database) = self.told.lock().clone() else {
+            return;
+        };
+        let open = self.files().into_iter().find(|file| file["file_state"] == "SUBMITTED");
+        self.end("FINISHED", |file| Some(file) == open.as_ref());
+        let jobs = self.jobs.lock().keys().copied().collect();
+        events::told(&database, jobs, &Notify::new()).await.unwrap();
     }
 
     fn files(&self) -> Vec<Value> {
@@ -139,6 +153,7 @@ async fn submit(State(service): State<Shared>, Json(job): Json<Value>) -> Respon
     if mood == Mood::Forgetful {
         return down();
     }
+    service.tell().await;
     Json(json!({ "job_id": id })).into_response()
 }
 
@@ -146,12 +161,12 @@ async fn look(State(service): State<Shared>, Path(ids): Path<String>) -> Respons
     if service.mood() == Mood::Down {
         return down();
     }
-    let jobs = service.jobs.lock();
     let job = |id: &str| {
-        let known = jobs.get(&id.parse().unwrap()).cloned();
+        let known = service.jobs.lock().get(&id.parse().unwrap()).cloned();
         known.unwrap_or_else(|| json!({ "job_id": id, "http_status": "404 Not Found" }))
     };
     let found = ids.split(',').map(job).collect::<Vec<_>>();
+    service.tell().await;
     Json(found).into_response()
 }
 
@@ -487,6 +502,24 @@ async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
         .unwrap();
     pass(&mut transfers).await;
     assert_eq!(rule(&database).await.state, RuleState::Ok);
+}
+
+async fn what_is_told_while_a_job_is_handed_over_or_asked_for_is_heard(database: Database) {
+    // Wrong: a file that ends within a call is noticed at the next regular poll, so that its rule waits for up to `poll`.
+    let (service, url, _server) = serve();
+    with_rule(&database, 3).await;
+    let mut transfers = submitter(&database, &url);
+    transfers.config.poll = Duration::from_secs(3600);
+    *service.told.lock() = Some(database.clone());
+    // The first file ends within the submission, each of the others within a look.
+    for n_open in [3, 2, 1, 0] {
+        pass(&mut transfers).await;
+        assert_eq!(states(&database).await.len(), n_open);
+    }
+    assert_eq!(rule(&database).await.state, RuleState::Ok);
+    let n_calls = *service.n_calls.lock();
+    pass(&mut transfers).await;
+    assert_eq!(*service.n_calls.lock(), n_calls, "nothing is left to ask for");
 }
 
 async fn a_url_without_a_transfer_service_is_told(database: Database) {
