@@ -132,6 +132,7 @@ impl Books {
                 path: record.path.clone(),
                 size: record.size,
                 source: record.source,
+                job: record.job.clone(),
             });
         }
         // Files that rules asked for are the catalogue's to delete, with their folders.

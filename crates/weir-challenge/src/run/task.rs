@@ -127,7 +127,9 @@ impl RunTask<'_> {
         let mut driven = self.drive(&mut open, seeded, &layout).await?;
         let crosschecks = self.compare(&open, &driven).await;
         let samples = std::mem::take(&mut open.books.samples);
-        let audit = self.audit(samples, &driven.sources, &open.doors).await;
+        let audit = self
+            .audit(self.still_there(samples, &driven), &driven, &open.doors)
+            .await;
         self.clean_up(&mut open, &mut driven).await;
         let found = assemble::Found {
             command: &self.options.command,
@@ -459,11 +461,24 @@ impl RunTask<'_> {
         }
     }
 
-    async fn audit(&self, samples: Vec<Sample>, sources: &Sources, doors: &Arc<Vec<StorageDoor>>) -> Option<Audit> {
+    /// The samples without those of withdrawn rules, whose copies the catalogue deletes.
+    fn still_there(&self, mut samples: Vec<Sample>, driven: &DrivenRun) -> Vec<Sample> {
+        let n_before = samples.len();
+        samples.retain(|sample| sample.job.as_ref().is_none_or(|job| !driven.engine.is_withdrawn(job)));
+        let n_gone = n_before - samples.len();
+        if n_gone > 0 && self.options.audit.is_some() {
+            self.note(format!(
+                "{n_gone} delivered files are not read back: other files of their rules did not come, and the catalogue deletes them too"
+            ));
+        }
+        samples
+    }
+
+    async fn audit(&self, samples: Vec<Sample>, driven: &DrivenRun, doors: &Arc<Vec<StorageDoor>>) -> Option<Audit> {
         let percent = self.options.audit.filter(|percent| *percent > 0.0)?;
         self.step(format!("{} delivered files are read back", samples.len()));
         tokio::select! {
-            audit = audit::audit(percent, samples, sources, doors) => Some(audit),
+            audit = audit::audit(percent, samples, &driven.sources, doors) => Some(audit),
             () = self.stop.hard.cancelled() => None,
         }
     }

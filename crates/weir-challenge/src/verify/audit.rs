@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use weir_measure::report::Audit;
 
+use crate::inject::injection::JobId;
 use crate::prepare::seed::Sources;
 use crate::services::storage::StorageDoor;
 
@@ -58,6 +59,8 @@ pub(crate) struct Sample {
     pub(crate) size: u64,
     /// Index of the source file with the expected bytes.
     pub(crate) source: usize,
+    /// The job or the rule that brought it.
+    pub(crate) job: Option<JobId>,
 }
 
 /// Reads the samples back.

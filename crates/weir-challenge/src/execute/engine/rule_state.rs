@@ -71,6 +71,16 @@ pub(super) struct Rules {
     pub(super) is_elsewhere: bool,
     /// Source files whose copies wait for the audit, by workload and link.
     pub(super) kept: BTreeMap<(usize, usize), usize>,
+    /// Rules that the run ended while files of theirs had not come. The catalogue deletes their other copies too.
+    pub(super) withdrawn: BTreeSet<JobId>,
     /// Rules that are being deleted.
     pub(super) ends: JoinSet<Result<(), InjectionError>>,
+}
+
+impl Rules {
+    /// Notes that these are ended by the run, as far as they are rules.
+    pub(super) fn are_withdrawn(&mut self, jobs: &[JobId]) {
+        let rules = jobs.iter().filter(|job| matches!(job, JobId::Rule(_)));
+        self.withdrawn.extend(rules.cloned());
+    }
 }

@@ -328,6 +328,11 @@ impl<D: InjectionDoor> Engine<D> {
         self.rules.leaving.values().filter(outlives).count()
     }
 
+    /// Whether the run ended this rule before all its files had come, so that its copies are deleted at any time from then on.
+    pub(crate) fn is_withdrawn(&self, rule: &JobId) -> bool {
+        self.rules.withdrawn.contains(rule)
+    }
+
     /// Whether copies are waited for that the catalogue deletes.
     pub(super) fn is_ending_rules(&self) -> bool {
         !self.rules.leaving.is_empty() || !self.rules.ends.is_empty()

@@ -45,6 +45,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
         self.withdrawal = Some(why);
         let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
+        self.rules.are_withdrawn(&jobs);
         for chunk in jobs.chunks(JOBS_PER_POLL) {
             if let Err(error) = self.door.cancel(chunk).await {
                 self.folder.log(&format!(
@@ -147,6 +148,7 @@ impl<D: InjectionDoor> Engine<D> {
         }
         let door = self.door.clone();
         let jobs: Vec<JobId> = jobs.into_iter().collect();
+        self.rules.are_withdrawn(&jobs);
         tokio::spawn(async move {
             for chunk in jobs.chunks(JOBS_PER_POLL) {
                 if let Err(error) = door.cancel(chunk).await {
