@@ -23,6 +23,10 @@ use crate::services::storage::{StorageDoor, StorageSums};
 /// Longest wait for one reading, and for the last one when the run ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A reading that took a second is followed by a pause of at least so many. The pages of a large grid's storages grow with the pairs of them,
+/// and must not take the processors of the run.
+const PAUSE_OF_A_READING: u32 = 20;
+
 /// The reader of a run's signals and gauges.
 #[derive(Debug)]
 pub(crate) struct SignalWatch {
@@ -51,7 +55,7 @@ pub(crate) struct SignalSources {
 }
 
 impl SignalWatch {
-    /// Reads at once, then once in each bin.
+    /// Reads at once, then once in each bin, or less often where a reading takes long.
     pub(crate) fn start(sources: SignalSources, bin: Duration, clock: Clock) -> Self {
         // No limit of its own: one message for each bin, and the loop of the run takes them.
         let (tell, rows) = unbounded_channel();
@@ -96,8 +100,8 @@ async fn watch(
     let mut signals = SignalBook::new(named.clone(), sources.ends.clone());
     let mut gauges = GaugeBook::new(named, sources.ends.clone(), sources.host.clone());
     let mut tells_waits = true;
-    let mut next = Duration::ZERO;
     loop {
+        let begun = clock.now();
         let is_last = last.is_cancelled();
         let (waits, sums, tokens) = tokio::join!(waits(&sources, &mut tells_waits), sums(&sources), tokens(&sources));
         let now = clock.now();
@@ -120,9 +124,10 @@ async fn watch(
         if tell.send(rows).is_err() || is_last {
             return;
         }
-        next = (next + bin).max(clock.now());
+        let took = clock.now().saturating_sub(begun);
+        let pause = bin.saturating_sub(took).max(took * PAUSE_OF_A_READING);
         tokio::select! {
-            () = tokio::time::sleep(next.saturating_sub(clock.now())) => {}
+            () = tokio::time::sleep(pause) => {}
             () = last.cancelled() => {}
         }
     }

@@ -54,9 +54,6 @@ const TELL: Duration = Duration::from_millis(500);
 /// Signals are not read more often.
 const SHORTEST_BIN: Duration = Duration::from_secs(1);
 
-/// Time between two readings for each storage: the figures of a large grid by pairs of storages must not take its processors.
-const READING_OF_A_DOOR: Duration = Duration::from_secs(1);
-
 /// A run against a grid that is up.
 pub(super) struct RunTask<'a> {
     pub(super) plan: &'a Plan,
@@ -493,8 +490,7 @@ fn watch_signals(open: &Open, clock: Clock, host: &str) -> SignalWatch {
         host: host.to_owned(),
     };
     let bin = open.measurement.with(|measurement| measurement.signals().width());
-    let pause = READING_OF_A_DOOR * u32::try_from(open.doors.len()).unwrap_or(u32::MAX);
-    SignalWatch::start(sources, bin.max(SHORTEST_BIN).max(pause), clock)
+    SignalWatch::start(sources, bin.max(SHORTEST_BIN), clock)
 }
 
 /// The doors into which rules copy.

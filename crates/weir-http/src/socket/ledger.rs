@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
+    ops::AddAssign,
     sync::Arc,
     time::Duration,
 };
@@ -80,6 +81,22 @@ impl TcpTotals {
         self.busy += figures.busy;
         self.held_by_peer += figures.held_by_peer;
         self.held_by_buffer += figures.held_by_buffer;
+    }
+}
+
+impl AddAssign<&Self> for TcpTotals {
+    fn add_assign(&mut self, other: &Self) {
+        self.open += other.open;
+        self.window += other.window;
+        self.round_trip += other.round_trip;
+        self.pacing_rate = self.pacing_rate.saturating_add(other.pacing_rate);
+        self.sent += other.sent;
+        self.acknowledged += other.acknowledged;
+        self.received += other.received;
+        self.retransmits += other.retransmits;
+        self.busy += other.busy;
+        self.held_by_peer += other.held_by_peer;
+        self.held_by_buffer += other.held_by_buffer;
     }
 }
 

@@ -1,4 +1,4 @@
-//! TCP figures of the endpoint's connections, by the opening side, by peer and by congestion control.
+//! TCP figures of the endpoint's connections, by the opening side and by congestion control; those that tell what holds a path back by peer too.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -23,7 +23,8 @@ struct Shown {
     value: fn(&TcpTotals) -> Value,
 }
 
-const SHOWN: [Shown; 11] = [
+/// Shown for each peer.
+const BY_PEER: [Shown; 7] = [
     Shown {
         name: "weir_storage_tcp_connections",
         kind: Gauge,
@@ -41,30 +42,6 @@ const SHOWN: [Shown; 11] = [
         kind: Gauge,
         help: "smoothed round trips of the open connections, added up",
         value: |tcp| tcp.round_trip.as_secs_f64().into(),
-    },
-    Shown {
-        name: "weir_storage_tcp_pacing_bytes",
-        kind: Gauge,
-        help: "bytes in a second at which packets of the open connections may leave, added up",
-        value: |tcp| tcp.pacing_rate.into(),
-    },
-    Shown {
-        name: "weir_storage_tcp_sent_bytes_total",
-        kind: Counter,
-        help: "bytes sent, headers of TLS and repeated ones included",
-        value: |tcp| tcp.sent.into(),
-    },
-    Shown {
-        name: "weir_storage_tcp_acknowledged_bytes_total",
-        kind: Counter,
-        help: "bytes that the other sides have acknowledged, headers of HTTP and TLS included",
-        value: |tcp| tcp.acknowledged.into(),
-    },
-    Shown {
-        name: "weir_storage_tcp_received_bytes_total",
-        kind: Counter,
-        help: "bytes received in order, headers of HTTP and TLS included",
-        value: |tcp| tcp.received.into(),
     },
     Shown {
         name: "weir_storage_tcp_retransmits_total",
@@ -92,6 +69,34 @@ const SHOWN: [Shown; 11] = [
     },
 ];
 
+/// Shown for all peers together: a page may have lines for a thousand of them.
+const TOGETHER: [Shown; 4] = [
+    Shown {
+        name: "weir_storage_tcp_pacing_bytes",
+        kind: Gauge,
+        help: "bytes in a second at which packets of the open connections may leave, added up",
+        value: |tcp| tcp.pacing_rate.into(),
+    },
+    Shown {
+        name: "weir_storage_tcp_sent_bytes_total",
+        kind: Counter,
+        help: "bytes sent, headers of TLS and repeated ones included",
+        value: |tcp| tcp.sent.into(),
+    },
+    Shown {
+        name: "weir_storage_tcp_acknowledged_bytes_total",
+        kind: Counter,
+        help: "bytes that the other sides have acknowledged, headers of HTTP and TLS included",
+        value: |tcp| tcp.acknowledged.into(),
+    },
+    Shown {
+        name: "weir_storage_tcp_received_bytes_total",
+        kind: Counter,
+        help: "bytes received in order, headers of HTTP and TLS included",
+        value: |tcp| tcp.received.into(),
+    },
+];
+
 impl Tcp {
     /// From now on the door's connections are counted here.
     pub(crate) fn watch_clients(&self, ledger: TcpLedger) {
@@ -105,25 +110,33 @@ impl Tcp {
 
     pub(super) fn render(&self, page: &mut Page) {
         let clients = self.clients.get().map(TcpLedger::totals).unwrap_or_default();
-        render(&[("clients", clients), ("copies", self.copies.totals())], page);
-    }
-}
-
-fn render(sides: &[(&str, BTreeMap<TcpGroup, TcpTotals>); 2], page: &mut Page) {
-    for Shown {
-        name,
-        kind,
-        help,
-        value,
-    } in SHOWN
-    {
-        page.family(name, kind, help);
-        for (side, totals) in sides {
-            for (TcpGroup { peer, congestion }, tcp) in totals {
-                let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
-                let labels = [("side", *side), ("congestion", congestion), ("peer", &peer)];
-                page.sample(&labels, value(tcp));
+        let sides = [("clients", clients), ("copies", self.copies.totals())];
+        for shown in BY_PEER {
+            page.family(shown.name, shown.kind, shown.help);
+            for (side, totals) in &sides {
+                for (TcpGroup { peer, congestion }, tcp) in totals {
+                    let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
+                    let labels = [("side", *side), ("congestion", congestion), ("peer", &peer)];
+                    page.sample(&labels, (shown.value)(tcp));
+                }
+            }
+        }
+        let sides = sides.each_ref().map(|(side, totals)| (*side, by_congestion(totals)));
+        for shown in TOGETHER {
+            page.family(shown.name, shown.kind, shown.help);
+            for (side, totals) in &sides {
+                for (congestion, tcp) in totals {
+                    page.sample(&[("side", *side), ("congestion", congestion)], (shown.value)(tcp));
+                }
             }
         }
     }
+}
+
+fn by_congestion(totals: &BTreeMap<TcpGroup, TcpTotals>) -> BTreeMap<&str, TcpTotals> {
+    let mut sums = BTreeMap::<&str, TcpTotals>::new();
+    for (group, tcp) in totals {
+        *sums.entry(&group.congestion).or_default() += tcp;
+    }
+    sums
 }

@@ -443,7 +443,9 @@ fn value(page: &str, name: &str, side: &str) -> Vec<(String, f64)> {
     let lines = page.lines().filter_map(|line| line.strip_prefix(&start));
     let known = lines.filter_map(|line| line.rsplit_once("\"} "));
     let of = |(labels, value): (&str, &str)| {
-        let (congestion, peer) = labels.split_once("\",peer=\"").unwrap();
+        // Bytes are counted by peer elsewhere.
+        let (congestion, peer) = labels.split_once("\",peer=\"").unwrap_or((labels, "127.0.0.1"));
+        assert_eq!(name.contains("bytes_total"), !labels.contains("peer="), "{labels}");
         assert!(peer.parse::<std::net::IpAddr>().is_ok(), "{peer}");
         (congestion.to_owned(), value.parse::<f64>().unwrap())
     };

@@ -49,29 +49,53 @@ impl StorageDoor {
 fn parse(text: &str) -> StorageSums {
     let mut sums = StorageSums::default();
     for line in text.lines() {
-        let sample = || {
-            let (name, rest) = line.strip_prefix("weir_storage_")?.split_once('{')?;
-            let (labels, value) = rest.rsplit_once(' ')?;
-            Some((name, labels, value.trim().parse::<f64>().ok()?))
-        };
-        let Some((name, labels, value)) = sample() else {
+        // Told by its name first: the page has many more families.
+        let Some((name, rest)) = line.strip_prefix("weir_storage_").and_then(|line| line.split_once('{')) else {
             continue;
         };
-        let peer = || label(labels, "peer")?.parse::<IpAddr>().ok();
-        if name == "space_bytes" && label(labels, "state") == Some("available") {
-            *sums.available.get_or_insert(0) += value as u64;
-        } else if name == "stream_seconds_total" && label(labels, "direction") == Some("sent") {
-            if let (Some(reader), Some(state)) = (peer(), label(labels, "state").and_then(Wait::parse)) {
-                *sums.senders.entry(reader).or_default().entry(state).or_default() += value;
-            }
-        } else if let (Some(figure), Some(peer)) = (tcp_figure(name), peer()) {
-            *figure(sums.tcp.entry(peer).or_default()) += value;
-        }
+        match name {
+            "space_bytes" => space(&mut sums, rest),
+            "stream_seconds_total" => stream(&mut sums, rest),
+            _ => tcp_figure(name).and_then(|figure| tcp(&mut sums, figure, rest)),
+        };
     }
     sums
 }
 
-fn tcp_figure(name: &str) -> Option<fn(&mut TcpSums) -> &mut f64> {
+/// A sample of the room for files.
+fn space(sums: &mut StorageSums, rest: &str) -> Option<()> {
+    if label(rest, "state=\"")? == "available" {
+        *sums.available.get_or_insert(0) += value(rest)? as u64;
+    }
+    Some(())
+}
+
+/// A sample of the time of streams.
+fn stream(sums: &mut StorageSums, rest: &str) -> Option<()> {
+    if label(rest, "direction=\"")? != "sent" {
+        return None;
+    }
+    let reader = label(rest, "peer=\"")?.parse().ok()?;
+    let state = Wait::parse(label(rest, "state=\"")?)?;
+    *sums.senders.entry(reader).or_default().entry(state).or_default() += value(rest)?;
+    Some(())
+}
+
+/// A sample of connections.
+fn tcp(sums: &mut StorageSums, figure: Figure, rest: &str) -> Option<()> {
+    let peer = label(rest, "peer=\"")?.parse().ok()?;
+    *figure(sums.tcp.entry(peer).or_default()) += value(rest)?;
+    Some(())
+}
+
+/// The value of a sample, behind its labels.
+fn value(rest: &str) -> Option<f64> {
+    rest.rsplit_once(' ')?.1.trim().parse().ok()
+}
+
+type Figure = fn(&mut TcpSums) -> &mut f64;
+
+fn tcp_figure(name: &str) -> Option<Figure> {
     match name {
         "tcp_connections" => Some(|sums| &mut sums.open),
         "tcp_round_trip_seconds" => Some(|sums| &mut sums.round_trips),
@@ -83,8 +107,9 @@ fn tcp_figure(name: &str) -> Option<fn(&mut TcpSums) -> &mut f64> {
     }
 }
 
-fn label<'l>(labels: &'l str, name: &str) -> Option<&'l str> {
-    let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+/// The value of the label that begins so.
+fn label<'l>(labels: &'l str, start: &str) -> Option<&'l str> {
+    let (_, rest) = labels.split_once(start)?;
     Some(rest.split_once('"')?.0)
 }
 
