@@ -4,22 +4,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use anyhow::Result;
 use serde_json::Value;
 use weir_tests::{run, steadily, weir_binary};
-
-/// The processors. The largest menu takes them alone: beside the others its rules would not be done when its drain ends.
-static MACHINE: RwLock<()> = RwLock::new(());
-
-fn alone() -> RwLockWriteGuard<'static, ()> {
-    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn beside() -> RwLockReadGuard<'static, ()> {
-    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Runs a shipped challenge with these arguments; gives the report.
 fn report_of(name: &str, arguments: &[&str]) -> Result<Value> {
@@ -60,7 +48,6 @@ fn is_whole(report: &Value) {
 
 #[test]
 fn lhcb_to_the_disks() -> Result<()> {
-    let _machine = beside();
     // Wrong: the file asks for other rates than LHCb did, or a grid of its sites does not carry a part of them.
     let report = report_of("dc24-lhcb", &["--scale", "0.001", "--duration", "10s"])?;
     is_whole(&report);
@@ -70,7 +57,6 @@ fn lhcb_to_the_disks() -> Result<()> {
 
 #[test]
 fn the_tier_0_exports_to_each_and_to_all() -> Result<()> {
-    let _machine = beside();
     // Wrong: Tier-1s are not alone, or the rate of all together is not their sum.
     let report = report_of("dc24-t0-rerun", &["--scale", "0.0005"])?;
     is_whole(&report);
@@ -84,7 +70,6 @@ fn the_tier_0_exports_to_each_and_to_all() -> Result<()> {
 
 #[test]
 fn a_week_at_a_tier_1() -> Result<()> {
-    let _machine = beside();
     // Wrong: a day of the schedule is left out, or two run at once.
     let report = report_of("minidc-t1-week", &["--scale", "0.0005"])?;
     is_whole(&report);
@@ -107,7 +92,6 @@ fn asked(report: &Value, begin: &str) -> u64 {
 
 #[test]
 fn cms_in_four_scenarios() -> Result<()> {
-    let _machine = beside();
     // Wrong: a scenario has another rate than 250 Gb/s, or all at once are not 1 Tb/s.
     let report = report_of("dc24-cms", &["--scale", "0.0001"])?;
     is_whole(&report);
@@ -118,7 +102,6 @@ fn cms_in_four_scenarios() -> Result<()> {
 
 #[test]
 fn atlas_alone_minimal_and_flexible() -> Result<()> {
-    let _machine = alone();
     // Wrong: the legs of a scenario do not add up to its total: 257 Gb/s, 682 Gb/s, 1.4 Tb/s.
     let report = report_of("dc24-atlas", &["--scale", "0.0001"])?;
     is_whole(&report);
@@ -172,7 +155,6 @@ rates = [
 
 #[test]
 fn a_loop_makes_a_rule_when_the_one_before_is_gone() -> Result<()> {
-    let _machine = beside();
     // Wrong: a rule is made beside the one before, lives on when it is done, or the link stops after the first.
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("loop.toml"), LOOP)?;
