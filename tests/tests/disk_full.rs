@@ -113,12 +113,25 @@ impl Round {
         if full.kills {
             self.load.services.transfer.start().unwrap();
         }
+        self.until_well();
         for id in taken {
             let url = format!("{}/jobs/{id}", self.door());
             let gone = self.load.services.ask(&["-X", "DELETE", &url]).unwrap();
             assert_eq!(gone.status, 200, "an acknowledged job is gone: {gone:?}");
         }
         self.load.wait_anew();
+    }
+
+    /// Before that, a submission that was answered 504 may still be written: its job would be looked for too early, and submitted twice.
+    fn until_well(&self) {
+        let url = format!("{}/.well-known/weir/health", self.door());
+        let is_well = || {
+            let answer = self.load.services.ask(&[&url])?;
+            Ok((answer.exit == Some(0) && answer.status == 200).then_some(()))
+        };
+        if let Err(error) = wait_for(LIMIT, is_well) {
+            panic!("{error:#}\n{}", self.load.scene());
+        }
     }
 
     /// There is room in files that are there already: gives the ids of what was still taken.
