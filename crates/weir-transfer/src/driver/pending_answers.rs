@@ -201,6 +201,13 @@ impl PendingAnswers {
         }
     }
 
+    /// Nothing is acknowledged any more. What is on its way to the store may have been written all the same.
+    pub(super) fn leave(&mut self) {
+        for (_, reply) in self.acks.drain() {
+            let _ = reply.send(Err(NotTaken::Unknown("the service is stopping".into())));
+        }
+    }
+
     /// The core did not take a job.
     /// Gives the job's first file.
     pub(super) fn turned_away(&mut self, job: JobId, refusal: Refusal) -> Option<u64> {

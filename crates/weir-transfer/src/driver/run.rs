@@ -190,9 +190,12 @@ impl<C: TransferCore> Loop<C> {
                 self.take(item, &mut inputs);
             }
         }
-        let writer = self.writer;
+        let Self {
+            writer, mut pending, ..
+        } = self;
         writer.note(alive());
         let _ = tokio::task::spawn_blocking(move || writer.close()).await;
+        pending.leave();
     }
 
     /// Whether requests are taken. Otherwise they stay in the channel, and then at the door.

@@ -3,7 +3,10 @@
 
 use std::{
     net::TcpListener,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -286,6 +289,34 @@ async fn a_file_whose_row_is_not_taken_fails_and_all_others_go_on() {
     assert_eq!(held, Some(false), "the scheduler lets it go");
     assert_eq!((driver.set_aside(), driver.trouble()), (1, None));
     driver.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_written_while_the_service_stops_is_not_refused() {
+    // A client that is told 503 submits again, and has two jobs.
+    static GO: AtomicBool = AtomicBool::new(false);
+    let store = Arc::new(TroubledStore::refusing(|change| {
+        while matches!(change, Change::Submit(job) if job.files[0].id == 2) && !GO.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }));
+    let driver = around(store.clone());
+    let asked = driver.clone();
+    let submission = Box::new(submission(2, 2, 1));
+    let answer = tokio::spawn(async move { asked.ask(|reply| super::Request::Submit { submission, reply }).await });
+    soon("a write", || driver.busy_for() > Duration::from_millis(50)).await;
+    let stopping = driver.clone();
+    let stopped = tokio::spawn(async move { stopping.shutdown().await });
+    soon("the stop", || driver.is_stopped()).await;
+    GO.store(true, Ordering::Relaxed);
+    stopped.await.unwrap();
+    assert!(store.job(uuid::Uuid::from_u128(2)).unwrap().is_some());
+    let answer = answer.await.unwrap();
+    assert!(
+        matches!(answer, Err(super::NotTaken::Unknown(_)) | Ok(())),
+        "{answer:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
