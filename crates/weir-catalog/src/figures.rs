@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 
 use weir_database::Session;
 use weir_model::catalog::{LoadState, RequestState, RuleState};
-use weir_service::metrics::{Kind, Page};
+use weir_service::{
+    metrics::{Kind, Page},
+    time::Millis,
+};
 use weir_store::StoreError;
+
+use crate::requests::waiting::{self, OpenRequests};
 
 const DELETIONS: &str = "weir_catalog_deletions";
 
@@ -20,10 +25,13 @@ pub(crate) struct Figures {
     pub(crate) rules: BTreeMap<&'static str, u64>,
     /// Loads by state.
     pub(crate) loads: BTreeMap<&'static str, u64>,
+    /// The reasons of waiting requests, and the room of those on their way.
+    pub(crate) open: OpenRequests,
+    now: Millis,
 }
 
-/// Counts, in one transaction.
-pub(crate) fn read(session: &mut dyn Session) -> Result<Figures, StoreError> {
+/// Counts, in one transaction. Transfer services may have `in_flight` requests.
+pub(crate) fn read(session: &mut dyn Session, now: Millis, in_flight: usize) -> Result<Figures, StoreError> {
     let counted = [
         ("weir_catalog_accounts", "accounts, deleted ones too", "accounts"),
         ("weir_catalog_sessions", "sessions that are kept", "sessions"),
@@ -34,7 +42,11 @@ pub(crate) fn read(session: &mut dyn Session) -> Result<Figures, StoreError> {
             "replicas WHERE state = 'B'",
         ),
     ];
-    let mut figures = Figures::default();
+    let mut figures = Figures {
+        open: waiting::count(session, now, in_flight as u64)?,
+        now,
+        ..Figures::default()
+    };
     for (name, help, rows) in counted {
         let row = session.row(&format!("SELECT count(*) FROM {rows}"), &[])?;
         figures.gauges.push((name, help, row.map_or(Ok(0), |row| row.size(0))?));
@@ -62,6 +74,11 @@ impl Figures {
             .map_or(0, |(_, _, n)| *n)
     }
 
+    /// Since when the oldest of some requests waits, in seconds.
+    pub(crate) fn age(&self, since: Millis) -> f64 {
+        self.now.saturating_sub(since).max(0) as f64 / 1e3
+    }
+
     /// Adds them to a page.
     pub(crate) fn show(&self, page: &mut Page) {
         for (name, help, value) in &self.gauges {
@@ -76,6 +93,25 @@ impl Figures {
             for (state, n) in all {
                 page.sample(&[("state", state)], *n);
             }
+        }
+        self.show_open(page);
+    }
+
+    fn show_open(&self, page: &mut Page) {
+        let help = "requests that have not gone out, by what they wait for";
+        page.family("weir_catalog_requests_waiting", Kind::Gauge, help);
+        for ((rse, wait), waiting) in &self.open.waiting {
+            page.sample(&[("rse", rse), ("why", wait.as_str())], waiting.requests);
+        }
+        let help = "age of the oldest of these";
+        page.family("weir_catalog_requests_oldest_seconds", Kind::Gauge, help);
+        for ((rse, wait), waiting) in &self.open.waiting {
+            page.sample(&[("rse", rse), ("why", wait.as_str())], self.age(waiting.since));
+        }
+        let help = "bytes of files on their way, whose room is given to no others";
+        page.family("weir_catalog_reserved_bytes", Kind::Gauge, help);
+        for (rse, reserved) in &self.open.reserved {
+            page.sample(&[("rse", rse)], reserved.bytes);
         }
     }
 }

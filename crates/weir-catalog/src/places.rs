@@ -217,7 +217,8 @@ fn requests(session: &mut dyn Session, changes: &[Change], terms: Terms<'_>, now
     session.execute_later(REQUEST, made)?;
     let text = "UPDATE requests SET state = $3, n_failures = $4, cancel = $5, not_before = $6, updated = $7, attempt = attempt + $8,
         job = CASE WHEN $8 = 0 THEN job END, sid = CASE WHEN $8 = 0 THEN sid END, submitted = CASE WHEN $8 = 0 THEN submitted END,
-        polled = CASE WHEN $8 = 0 THEN polled END, cancelled = CASE WHEN $8 = 0 THEN cancelled END, hops = CASE WHEN $8 = 0 THEN hops END
+        polled = CASE WHEN $8 = 0 THEN polled END, cancelled = CASE WHEN $8 = 0 THEN cancelled END, hops = CASE WHEN $8 = 0 THEN hops END,
+        held = CASE WHEN $8 = 0 THEN held END
         WHERE did_id = $1 AND rse_id = $2";
     session.execute_later(text, updated)?;
     session.execute_later("DELETE FROM requests WHERE did_id = $1 AND rse_id = $2", removed)

@@ -2,7 +2,7 @@
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives; lines that begin with `ON POSTGRESQL` are for that database alone.
 pub const MIGRATIONS: &[&str] = &[
-    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES, LOADS, STREAMS,
+    ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS, COUNTERS, PATHS, COPY_TIMES, LOADS, STREAMS, HELD,
 ];
 
 /// Accounts, and their identities. Times are milliseconds since the epoch; states are the letters of
@@ -403,6 +403,11 @@ CREATE INDEX load_cycles_of_dataset ON load_cycles (dataset) WHERE dataset IS NO
 INSERT INTO guards VALUES ('loads');
 DROP INDEX replicas_of_rse;
 CREATE INDEX replicas_of_rse ON replicas (rse_id, did_id);
+";
+
+/// The kind of the reason for which a request was put off, beside its text.
+const HELD: &str = "
+ALTER TABLE requests ADD COLUMN held TEXT;
 ";
 
 /// The requests that transfer services have are counted by RSE and activity before each submission.

@@ -219,7 +219,8 @@ impl Catalog {
         });
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
-        let router = door::router(database.clone(), tasks_of(&work, webhook), logins).merge(about(shared.clone()));
+        let router =
+            door::router(database.clone(), tasks_of(&work, webhook, &config), logins).merge(about(shared.clone()));
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(&listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
@@ -231,13 +232,14 @@ impl Catalog {
 }
 
 /// The door's view of the tasks.
-fn tasks_of(work: &Work, webhook: Option<Secret>) -> door::Tasks {
+fn tasks_of(work: &Work, webhook: Option<Secret>, config: &CatalogConfig) -> door::Tasks {
     door::Tasks {
         evaluator: work.wakes.evaluator.clone(),
         transfers: work.wakes.transfers.clone(),
         webhook,
         tag: work.tag,
         services: work.services.clone(),
+        in_flight: config.transfers.in_flight,
     }
 }
 
@@ -443,7 +445,9 @@ async fn metrics(
         let reason = json!({ "error": "metrics are not shown to this address (metrics_allow)" });
         return reply(StatusCode::FORBIDDEN, "application/json", reason.to_string());
     }
-    let Ok(counts) = shared.database.read(figures::read).await else {
+    let in_flight = shared.config.get().transfers.in_flight;
+    let read = move |session: &mut dyn Session| figures::read(session, time::now(), in_flight);
+    let Ok(counts) = shared.database.read(read).await else {
         let reason = json!({ "error": "the database cannot be read" });
         return reply(StatusCode::SERVICE_UNAVAILABLE, "application/json", reason.to_string());
     };

@@ -98,6 +98,7 @@ fn tasks() -> door::Tasks {
         webhook: None,
         tag: Tag::new(1),
         services: Arc::default(),
+        in_flight: 10,
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Tasks {
     pub tag: Tag,
     /// How the transfer services stand.
     pub services: ServiceStates,
+    /// Requests that they may have.
+    pub in_flight: usize,
 }
 
 pub(super) type State = axum::extract::State<Arc<Door>>;

@@ -8,6 +8,7 @@ pub mod listing;
 pub mod outgoing;
 pub mod slice;
 pub mod uid;
+pub mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 

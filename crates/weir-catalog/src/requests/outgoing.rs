@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 use weir_database::{Row, Session, values};
-use weir_model::catalog::RequestState;
+use weir_model::catalog::{RequestState, RequestWait};
 use weir_rules::{ids::RseId, share};
 use weir_service::time::Millis;
 use weir_store::StoreError;
@@ -69,7 +69,7 @@ pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<D
 }
 
 /// Requests of one activity into one RSE.
-type Stream = (RseId, String);
+pub(super) type Stream = (RseId, String);
 
 /// The same without the requests of these streams.
 fn due_beside(
@@ -139,7 +139,7 @@ pub fn next(session: &mut dyn Session, now: Millis, limit: usize, most: u64) -> 
 }
 
 /// Requests that transfer services have, or are being handed, by stream.
-fn in_flight(session: &mut dyn Session) -> Result<BTreeMap<Stream, u64>, StoreError> {
+pub(super) fn in_flight(session: &mut dyn Session) -> Result<BTreeMap<Stream, u64>, StoreError> {
     let text = "SELECT rse_id, activity, count(*) FROM requests WHERE state IN ('G', 'S') GROUP BY rse_id, activity";
     let stream = |row: &Row| Ok(((crate::rses::rse_id(row, 0)?, row.text(1)?.to_owned()), row.size(2)?));
     session.query(text, &[])?.iter().map(stream).collect()
@@ -294,11 +294,28 @@ pub fn delayed(session: &mut dyn Session, job: Uuid, reason: &str) -> Result<(),
     session.execute(text, &values![job.to_string(), reason]).map(drop)
 }
 
+/// Why a request does not go out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// In a word.
+    pub wait: RequestWait,
+    /// In a sentence.
+    pub reason: String,
+}
+
 /// Puts requests off that have not gone out, with the reason for each.
-pub fn put_off(session: &mut dyn Session, waits: &[(Attempt, String)], until: Millis) -> Result<(), StoreError> {
-    let text =
-        "UPDATE requests SET not_before = $3, reason = $4 WHERE request_id = $1 AND attempt = $2 AND state = 'Q'";
-    let row = |(one, reason): &(Attempt, String)| values![one.request.0, one.number, until, reason.as_str()].to_vec();
+pub fn put_off(session: &mut dyn Session, waits: &[(Attempt, Held)], until: Millis) -> Result<(), StoreError> {
+    let text = "UPDATE requests SET not_before = $3, reason = $4, held = $5 WHERE request_id = $1 AND attempt = $2 AND state = 'Q'";
+    let row = |(one, held): &(Attempt, Held)| {
+        values![
+            one.request.0,
+            one.number,
+            until,
+            held.reason.as_str(),
+            held.wait.letter()
+        ]
+        .to_vec()
+    };
     session
         .execute_many(text, &waits.iter().map(row).collect::<Vec<_>>())
         .map(drop)
@@ -355,7 +372,7 @@ pub fn of_job(session: &mut dyn Session, job: Uuid) -> Result<Vec<Carried>, Stor
     rows.iter().map(carried).collect()
 }
 
-/// Notes that jobs were asked for. What was told about a job after its mark was read may be missing in the answer: the job stays due.
+/// Notes that jobs were asked for. A message after the mark of its job was read may be missing in the answer: the job stays due.
 pub fn polled(session: &mut dyn Session, jobs: &[ToPoll], now: Millis) -> Result<(), StoreError> {
     let row = |one: &ToPoll| values![one.job.to_string(), now, one.mark].to_vec();
     let text = "UPDATE requests SET polled = $2 WHERE job = $1 AND coalesce(polled, 0) >= $3";

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_model::catalog::{RequestState, RseType};
+use weir_model::catalog::{RequestState, RequestWait, RseType};
 use weir_rules::{
     ids::RseId,
     place::End,
@@ -16,7 +16,7 @@ use crate::{
     pfn::{self, family},
     requests::{
         CopyTimes, Ended,
-        outgoing::{Due, Group, Member},
+        outgoing::{Due, Group, Held, Member},
         slice::{Site, Slice},
     },
     rses::protocols::Protocol,
@@ -33,7 +33,7 @@ pub struct SubmissionPlan {
     /// Requests that no RSE can serve.
     pub ends: Vec<Ended>,
     /// Requests that wait, with the reasons.
-    pub waits: Vec<(crate::requests::Attempt, String)>,
+    pub waits: Vec<(crate::requests::Attempt, Held)>,
 }
 
 /// A file that is to be copied.
@@ -54,9 +54,16 @@ pub struct Copy {
 /// Why a request does not go out.
 enum Waiting {
     /// For the time being.
-    Wait(String),
+    Wait(Held),
     /// No RSE can give the file.
     NoSource(RequestState, String),
+}
+
+impl Waiting {
+    fn on(wait: RequestWait, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Wait(Held { wait, reason })
+    }
 }
 
 /// Plans the requests, in their order. `services` are the transfer services, the first one for RSEs that name none.
@@ -94,7 +101,7 @@ pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> SubmissionPlan {
                     .or_default()
                     .push(copy);
             }
-            Err(Waiting::Wait(reason)) => plan.waits.push((one.attempt, reason)),
+            Err(Waiting::Wait(held)) => plan.waits.push((one.attempt, held)),
             Err(Waiting::NoSource(state, reason)) => plan.ends.push(Ended {
                 attempt: one.attempt,
                 end: End::NoSource(state),
@@ -115,13 +122,13 @@ pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> SubmissionPlan {
 
 /// The transfer service of a destination: the first that its attribute `fts` names and the configuration has.
 fn service_of<'a>(slice: &Slice, destination: RseId, services: &'a [String]) -> Result<&'a str, Waiting> {
-    let wait = |reason: &str| Waiting::Wait(reason.to_owned());
     let site = slice
         .sites
         .get(&destination)
-        .ok_or_else(|| wait("its RSE is deleted"))?;
+        .ok_or_else(|| Waiting::on(RequestWait::Other, "its RSE is deleted"))?;
     if services.is_empty() {
-        return Err(wait(
+        return Err(Waiting::on(
+            RequestWait::Service,
             "the catalogue has no transfer service: set transfers.services in its configuration",
         ));
     }
@@ -135,7 +142,7 @@ fn service_of<'a>(slice: &Slice, destination: RseId, services: &'a [String]) -> 
     services.iter().find(wanted).map(String::as_str).ok_or_else(|| {
         let rse = &site.described.rse.name;
         let named = named.map_or("", String::as_str);
-        Waiting::Wait(format!(
+        Waiting::on(RequestWait::Service, format!(
             "the attribute fts of {rse} names {named:?}, which the catalogue does not use: add it to transfers.services, or change the attribute"
         ))
     })
@@ -150,9 +157,10 @@ fn reserve(one: &Due, slice: &Slice, rooms: &mut BTreeMap<RseId, u64>) -> Result
     let bytes = slice.files.get(&file).and_then(|file| file.bytes).unwrap_or_default();
     if bytes > *left {
         let rse = &site.described.rse.name;
-        return Err(Waiting::Wait(format!(
-            "{rse} has no room: {left} bytes are free beside those on their way, and the file has {bytes}"
-        )));
+        return Err(Waiting::on(
+            RequestWait::Room,
+            format!("{rse} has no room: {left} bytes are free beside those on their way, and the file has {bytes}"),
+        ));
     }
     *left -= bytes;
     Ok(())
@@ -161,13 +169,13 @@ fn reserve(one: &Due, slice: &Slice, rooms: &mut BTreeMap<RseId, u64>) -> Result
 /// Chooses source and URLs for a request.
 fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Waiting> {
     let (file, destination) = one.attempt.at;
-    let gone = || Waiting::Wait("the file is deleted".to_owned());
+    let gone = || Waiting::on(RequestWait::Other, "the file is deleted");
     let (file, site) = (slice.files.get(&file).ok_or_else(gone)?, &slice.sites[&destination]);
     if !site.described.rse.traits.can_write {
-        return Err(Waiting::Wait(format!(
-            "{} may not be written now",
-            site.described.rse.name
-        )));
+        return Err(Waiting::on(
+            RequestWait::Other,
+            format!("{} may not be written now", site.described.rse.name),
+        ));
     }
     if let Some(holder) = slice.taken.get(&one.attempt.at) {
         let (did, rse) = (&file.did, &site.described.rse.name);
@@ -186,12 +194,18 @@ fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Waiting> {
         .find_map(|hop| slice.taken.get(&(one.attempt.at.0, *hop)));
     if let Some(holder) = hop {
         let did = &file.did;
-        return Err(Waiting::Wait(format!(
-            "{did} cannot hop: its path on the way is that of {holder}"
-        )));
+        return Err(Waiting::on(
+            RequestWait::Other,
+            format!("{did} cannot hop: its path on the way is that of {holder}"),
+        ));
     }
     let copy = copy(one, slice, best.rse, &best.route.hops);
-    copy.ok_or_else(|| Waiting::Wait("its source is gone, or two RSEs on its way share no protocol".to_owned()))
+    copy.ok_or_else(|| {
+        Waiting::on(
+            RequestWait::Other,
+            "its source is gone, or two RSEs on its way share no protocol",
+        )
+    })
 }
 
 /// Ranks the sources of a request.

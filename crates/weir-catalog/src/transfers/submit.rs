@@ -4,6 +4,7 @@ use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use uuid::Uuid;
 use weir_database::Session;
+use weir_model::catalog::RequestWait;
 use weir_rules::place::End;
 use weir_service::time::Millis;
 use weir_store::StoreError;
@@ -18,7 +19,7 @@ use crate::{
     credentials::Credentials,
     requests::{
         self, Attempt, CopyTimes, Ended,
-        outgoing::{self, Due, Group, Job},
+        outgoing::{self, Due, Group, Held, Job},
         slice::Slice,
         uid::Tag,
     },
@@ -137,9 +138,9 @@ impl Transfers {
                     groups.push((group, namespace));
                     all_tokens.push((tokens, copies));
                 }
-                Err((reason, wait)) => {
-                    let waits = group.members.iter().map(|one| (one.attempt, reason.clone()));
-                    later.push((waits.collect::<Vec<_>>(), now.saturating_add(wait)));
+                Err((held, pause)) => {
+                    let waits = group.members.iter().map(|one| (one.attempt, held.clone()));
+                    later.push((waits.collect::<Vec<_>>(), now.saturating_add(pause)));
                 }
             }
         }
@@ -169,16 +170,27 @@ impl Transfers {
     }
 
     /// The namespace of a service that takes jobs, and tokens for the storages of one; else a reason, and for how many milliseconds it holds.
-    async fn opened(&mut self, url: &str, copies: &[Copy], slice: &Slice) -> Result<(Uuid, Tokens), (String, i64)> {
-        let unknown = || ("its transfer service is configured no more".to_owned(), PAUSE);
+    async fn opened(&mut self, url: &str, copies: &[Copy], slice: &Slice) -> Result<(Uuid, Tokens), (Held, i64)> {
+        let held = |wait, reason: &str| Held {
+            wait,
+            reason: reason.to_owned(),
+        };
+        let unknown = || {
+            (
+                held(RequestWait::Service, "its transfer service is configured no more"),
+                PAUSE,
+            )
+        };
         let now = self.clock.now();
         let service = self.service(url).ok_or_else(unknown)?;
         let Some(namespace) = service.namespace(now).await else {
             let (reason, left) = service.closed(now).unwrap_or_default();
-            return Err((reason.to_owned(), i64::try_from(left.as_millis()).unwrap_or(PAUSE)));
+            let pause = i64::try_from(left.as_millis()).unwrap_or(PAUSE);
+            return Err((held(RequestWait::Service, reason), pause));
         };
         let tokens = tokens(&self.credentials, copies, slice).await;
-        Ok((namespace, tokens.map_err(|reason| (reason, PAUSE))?))
+        let without = |reason: String| (held(RequestWait::Token, &reason), PAUSE);
+        Ok((namespace, tokens.map_err(without)?))
     }
 
     /// Submits jobs, and records the result of each.

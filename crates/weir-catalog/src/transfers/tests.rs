@@ -481,6 +481,7 @@ async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
         webhook: Some(weir_auth::Secret::new("a hook")),
         tag: transfers.tag,
         services: ServiceStates::default(),
+        in_flight: 10,
     };
     let woken = tasks.transfers.clone();
     let router = crate::door::router(database.clone(), tasks, crate::logins::Logins::default());

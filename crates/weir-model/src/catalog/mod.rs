@@ -10,6 +10,7 @@ mod word;
 pub use account::{AccountName, AccountNameError, AccountStatus, AccountType, IdentityType};
 pub use did::{Did, DidError, DidName, DidType, Scope};
 pub use states::{
-    Grouping, LoadState, LockState, Notification, ReplicaState, RequestState, RequestType, RseType, RuleState,
+    Grouping, LoadState, LockState, Notification, ReplicaState, RequestState, RequestType, RequestWait, RseType,
+    RuleState,
 };
 pub use word::UnknownWord;

@@ -65,6 +65,28 @@ words! {
 }
 
 words! {
+    /// The reason why a request has not gone out.
+    RequestWait, "reason of a waiting request" {
+        /// The submitter: nothing else holds it.
+        Turn = "TURN", 'D';
+        /// The transfer services, which have as many requests of its activity into its RSE as they may have.
+        Share = "SHARE", 'S';
+        /// The time of its next attempt, after a failure.
+        Retry = "RETRY", 'R';
+        /// Room at its RSE.
+        Room = "ROOM", 'F';
+        /// A transfer service: none is configured for it, or the service takes nothing now.
+        Service = "SERVICE", 'T';
+        /// A token for a storage.
+        Token = "TOKEN", 'A';
+        /// The answer to its submission.
+        Submission = "SUBMISSION", 'G';
+        /// Something else: its reason says what.
+        Other = "OTHER", 'O';
+    }
+}
+
+words! {
     /// The state of a request, which brings one file to one RSE.
     RequestState, "request state" {
         /// It waits to be submitted.

@@ -14,6 +14,9 @@ pub(super) async fn run(arguments: &CatalogStatusArguments, output: &Output) -> 
     output.line(format!("rules     {}", counts(&told["rules"])));
     output.line(format!("requests  {}", counts(&told["requests"])));
     output.line(format!("deletions {}", told["deletions"]));
+    for line in waits(&told) {
+        output.line(line);
+    }
     let services = told["services"].as_array().map(Vec::as_slice).unwrap_or_default();
     if services.is_empty() {
         output.line("no transfer service is configured: requests wait");
@@ -33,6 +36,29 @@ pub(super) async fn run(arguments: &CatalogStatusArguments, output: &Output) -> 
     }
     output.done(&told);
     Ok(verdict(good))
+}
+
+/// What requests wait for, a line for each RSE and reason; and the room that is kept for those on their way.
+fn waits(told: &Value) -> Vec<String> {
+    let rows = |key: &str| told[key].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let waiting = rows("waits").into_iter().map(|row| {
+        let oldest = std::time::Duration::try_from_secs_f64(row["oldest_s"].as_f64().unwrap_or_default());
+        let oldest = weir_units::duration::format(oldest.unwrap_or_default());
+        let (rse, why) = (text(&row["rse"]), text(&row["why"]));
+        format!(
+            "waiting   {rse}  {} for {why}, the oldest for {oldest}",
+            row["requests"]
+        )
+    });
+    let reserved = rows("reserved").into_iter().map(|row| {
+        let (bytes, requests) = (
+            weir_units::Bytes(row["bytes"].as_u64().unwrap_or_default()),
+            &row["requests"],
+        );
+        format!("on way    {}  {requests}, {bytes}", text(&row["rse"]))
+    });
+    waiting.chain(reserved).collect()
 }
 
 fn counts(by_state: &Value) -> String {

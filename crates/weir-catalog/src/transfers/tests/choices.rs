@@ -2,13 +2,19 @@
 
 use weir_service::time;
 
-use crate::requests::outgoing;
+use weir_model::catalog::RequestWait;
+
+use crate::requests::{
+    outgoing,
+    waiting::{self, OpenRequests},
+};
 
 use super::*;
 
 on_both!(MIGRATIONS;
     a_failed_source_is_followed_by_another
     a_full_destination_gets_nothing
+    each_request_waits_for_one_thing
     a_large_rule_leaves_room_to_others
     many_full_streams_hold_no_other_back
     a_file_without_a_direct_link_hops_and_leaves_nothing
@@ -68,6 +74,61 @@ async fn a_full_destination_gets_nothing(database: Database) {
         .await
         .unwrap();
     assert_eq!(room, Some(5));
+    let open = open(&database, &transfers).await;
+    let waiting = open
+        .waiting
+        .iter()
+        .map(|((rse, wait), all)| (rse.as_str(), *wait, all.requests));
+    assert_eq!(waiting.collect::<Vec<_>>(), [("A", RequestWait::Room, 1)]);
+    assert_eq!((open.reserved["A"].requests, open.reserved["A"].bytes), (2, 20));
+}
+
+/// The requests that have not ended, as metrics and status tell them.
+async fn open(database: &Database, transfers: &Transfers) -> OpenRequests {
+    let most = transfers.config.in_flight as u64;
+    let count = move |session: &mut dyn Session| waiting::count(session, time::now(), most);
+    database.read(count).await.unwrap()
+}
+
+async fn each_request_waits_for_one_thing(database: Database) {
+    // Wrong: an operator sees a queue, and not whether room, a service, a limit or time is what it waits for.
+    let (service, url, _server) = serve();
+    with_rule(&database, 30).await;
+    let mut transfers = submitter(&database, &url);
+    transfers.config.in_flight = 10;
+    let told = async |transfers: &Transfers| {
+        let open = open(&database, transfers).await;
+        let all = open.waiting.iter().map(|((_, wait), all)| (*wait, all.requests));
+        (all.collect::<Vec<_>>(), open.reserved.get("A").map(|all| all.requests))
+    };
+    assert_eq!(told(&transfers).await, (vec![(RequestWait::Turn, 30)], None));
+    service.set(Mood::Busy(60));
+    pass(&mut transfers).await;
+    // What was handed over is submitted again; the others are not due yet, or behind it.
+    let (waits, reserved) = told(&transfers).await;
+    assert_eq!(
+        (waits, reserved),
+        (vec![(RequestWait::Share, 22), (RequestWait::Submission, 8)], Some(8))
+    );
+    service.set(Mood::Good);
+    let mut transfers = submitter(&database, &url);
+    transfers.config.in_flight = 10;
+    pass(&mut transfers).await;
+    assert_eq!(told(&transfers).await, (vec![(RequestWait::Share, 22)], Some(8)));
+    service.end("FAILED", |_| true);
+    service.set(Mood::Good);
+    transfers.config.in_flight = 1;
+    pass(&mut transfers).await;
+    let (waits, _) = told(&transfers).await;
+    assert_eq!(waits, [(RequestWait::Share, 21), (RequestWait::Retry, 8)]);
+    let mut elsewhere = submitter(&database, "");
+    elsewhere.config.services.clear();
+    elsewhere.services.clear();
+    service.end("FINISHED", |_| true);
+    pass(&mut transfers).await;
+    pass(&mut elsewhere).await;
+    let waits = told(&elsewhere).await.0;
+    assert!(waits.iter().any(|(wait, _)| *wait == RequestWait::Service), "{waits:?}");
 }
 
 async fn a_large_rule_leaves_room_to_others(database: Database) {
