@@ -41,6 +41,24 @@ words!(Gauge {
     DeletionBacklog = "deletion-backlog",
     /// Time since the end of the oldest of these rules.
     DeletionAge = "deletion-age",
+    /// Requests that wait for the catalogue's submitter, and for nothing else.
+    RequestsTurn = "requests-turn",
+    /// Requests that wait because transfer services have as many of their kind as they may have.
+    RequestsShare = "requests-share",
+    /// Requests that wait for the time of their next attempt.
+    RequestsRetry = "requests-retry",
+    /// Requests that wait for room at their RSE.
+    RequestsRoom = "requests-room",
+    /// Requests that wait for a transfer service.
+    RequestsService = "requests-service",
+    /// Requests that wait for a token.
+    RequestsToken = "requests-token",
+    /// Requests that wait for the answer to their submission.
+    RequestsSubmission = "requests-submission",
+    /// Requests that wait for something else.
+    RequestsOther = "requests-other",
+    /// Bytes of files on their way, whose room the catalogue gives to no others.
+    ReservedSpace = "reserved-space",
 });
 
 words!(GaugeUnit {
@@ -71,9 +89,18 @@ impl Gauge {
             | Self::DiskBusy
             | Self::TcpHeldByPeer
             | Self::TcpHeldByBuffer => GaugeUnit::Share,
-            Self::TcpBusy | Self::DeletionBacklog => GaugeUnit::Count,
+            Self::TcpBusy
+            | Self::DeletionBacklog
+            | Self::RequestsTurn
+            | Self::RequestsShare
+            | Self::RequestsRetry
+            | Self::RequestsRoom
+            | Self::RequestsService
+            | Self::RequestsToken
+            | Self::RequestsSubmission
+            | Self::RequestsOther => GaugeUnit::Count,
             Self::Received | Self::Sent => GaugeUnit::Rate,
-            Self::FreeSpace => GaugeUnit::Bytes,
+            Self::FreeSpace | Self::ReservedSpace => GaugeUnit::Bytes,
             Self::RoundTrip | Self::TokenLatency | Self::TokenLife | Self::DeletionAge => GaugeUnit::Seconds,
             Self::Retransmits => GaugeUnit::PerSecond,
         }

@@ -27,7 +27,11 @@ pub(crate) type HostGauge = (Gauge, String, f64);
 
 impl HostReading {
     pub(crate) fn now() -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).ok();
+        Self::of(|path| std::fs::read_to_string(path).ok())
+    }
+
+    /// A reading of the files that there are.
+    fn of(read: impl Fn(&str) -> Option<String>) -> Self {
         let mut stalled = BTreeMap::new();
         for (file, some, full) in [
             ("cpu", Gauge::CpuStalled, None),
@@ -128,6 +132,21 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_kernel_without_pressure_files_tells_no_stalls() {
+        // Wrong: a host that does not measure its stalls is shown as one without any.
+        let reading = |received: u64| {
+            HostReading::of(|path| match path {
+                "/proc/self/net/dev" => Some(format!("x\ny\n  lo: {received} 0 0 0 0 0 0 0 0 0\n")),
+                _ => None,
+            })
+        };
+        let gauges = reading(9).since(&reading(1), Duration::from_secs(1));
+        let is_stall = |gauge: &Gauge| gauge.as_str().ends_with("stalled") || gauge.as_str().ends_with("blocked");
+        assert!(gauges.iter().any(|(gauge, ..)| *gauge == Gauge::Received), "{gauges:?}");
+        assert!(!gauges.iter().any(|(gauge, ..)| is_stall(gauge)), "{gauges:?}");
+    }
 
     #[test]
     fn pressure_is_read_by_kind() {

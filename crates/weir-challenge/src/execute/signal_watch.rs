@@ -18,6 +18,8 @@ use crate::execute::gauge_book::GaugeBook;
 use crate::execute::host_reading::HostReading;
 use crate::execute::signal_book::{NamedDoor, SignalBook, SignalReading};
 use crate::inject::fts::{FtsDoor, TokenSums};
+use crate::inject::rules::RulesDoor;
+use crate::inject::rules::open_requests::{OpenRequests, does_not_tell};
 use crate::services::storage::{StorageDoor, StorageSums};
 
 /// Longest wait for one reading, and for the last one when the run ends.
@@ -42,11 +44,15 @@ pub(crate) struct ReadRows {
     pub(crate) signals: Vec<SignalRow>,
     /// Gauges of hosts and storages.
     pub(crate) gauges: Vec<GaugeRow>,
+    /// Whether the transfer service is one that tells no waits.
+    pub(crate) is_foreign: bool,
 }
 
 /// Where signals are read.
 pub(crate) struct SignalSources {
     pub(crate) transfer: FtsDoor,
+    /// The catalogue, in a run that makes rules.
+    pub(crate) catalog: Option<Arc<RulesDoor>>,
     pub(crate) doors: Arc<Vec<StorageDoor>>,
     /// Source and destination of each link.
     pub(crate) ends: Vec<(usize, usize)>,
@@ -70,6 +76,7 @@ impl SignalWatch {
         while let Ok(more) = self.rows.try_recv() {
             rows.signals.extend(more.signals);
             rows.gauges.extend(more.gauges);
+            rows.is_foreign |= more.is_foreign;
         }
         rows
     }
@@ -99,14 +106,20 @@ async fn watch(
     let named = join_all(sources.doors.iter().map(named_door)).await;
     let mut signals = SignalBook::new(named.clone(), sources.ends.clone());
     let mut gauges = GaugeBook::new(named, sources.ends.clone(), sources.host.clone());
-    let mut tells_waits = true;
+    let (mut tells_waits, mut tells_requests) = (true, sources.catalog.is_some());
     loop {
         let begun = clock.now();
         let is_last = last.is_cancelled();
-        let (waits, sums, tokens) = tokio::join!(waits(&sources, &mut tells_waits), sums(&sources), tokens(&sources));
+        let (waits, sums, tokens, requests) = tokio::join!(
+            waits(&sources, &mut tells_waits),
+            sums(&sources),
+            tokens(&sources),
+            requests(&sources, &mut tells_requests)
+        );
         let now = clock.now();
         let mut rows = ReadRows {
             gauges: gauges.host(now, HostReading::now()),
+            is_foreign: !tells_waits,
             ..ReadRows::default()
         };
         let mut senders = HashMap::new();
@@ -117,6 +130,9 @@ async fn watch(
         }
         if let Some(tokens) = tokens {
             rows.gauges.extend(gauges.tokens(now, tokens));
+        }
+        if let Some(requests) = requests {
+            rows.gauges.extend(gauges.requests(now, &requests));
         }
         if let Some(waits) = waits {
             rows.signals = signals.take(now, SignalReading { waits, senders });
@@ -150,6 +166,19 @@ async fn waits(sources: &SignalSources, tells: &mut bool) -> Option<Vec<LinkWait
     }
 }
 
+/// The requests of the catalogue, if it tells of them.
+async fn requests(sources: &SignalSources, tells: &mut bool) -> Option<OpenRequests> {
+    let catalog = sources.catalog.as_ref().filter(|_| *tells)?;
+    match within(catalog.open_requests()).await? {
+        Ok(requests) => Some(requests),
+        Err(error) => {
+            *tells = !does_not_tell(&error);
+            tracing::debug!(error = weir_auth::error_chain(&error), "could not read requests");
+            None
+        }
+    }
+}
+
 /// The sums of the storages that tell theirs.
 async fn sums(sources: &SignalSources) -> Vec<(usize, StorageSums)> {
     let embedded = sources.doors.iter().enumerate().filter(|(_, door)| door.embedded);
@@ -178,5 +207,82 @@ async fn named_door(door: &StorageDoor) -> NamedDoor {
         rse: door.name.clone(),
         se: format!("{scheme}://{}", host.to_ascii_lowercase()),
         address: addresses.first().copied().filter(|_| addresses.len() == 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+    use parking_lot::Mutex;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufStream};
+    use tokio::net::TcpListener;
+    use weir_auth::Secret;
+    use weir_fts_api::{Bearer, FtsClient, FtsCredential};
+    use weir_http::{Client, ClientConfig, TrustRoots};
+    use weir_world::PlaceKind;
+
+    use super::*;
+    use crate::execute::engine::tests::door;
+
+    /// A service that knows no path, and keeps the paths that it was asked for.
+    async fn knows_nothing(listener: TcpListener, asked: Arc<Mutex<Vec<String>>>) {
+        while let Ok((tcp, _)) = listener.accept().await {
+            let asked = asked.clone();
+            tokio::spawn(async move {
+                let mut wire = BufStream::new(tcp);
+                loop {
+                    let (mut first, mut line) = (String::new(), String::from("?"));
+                    wire.read_line(&mut first).await.unwrap_or_default();
+                    while !line.trim().is_empty() {
+                        line.clear();
+                        wire.read_line(&mut line).await.unwrap_or_default();
+                    }
+                    let Some(path) = first.split(' ').nth(1) else { return };
+                    asked.lock().push(path.to_owned());
+                    let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+                    if wire.write_all(answer).await.is_err() || wire.flush().await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_foreign_service_leaves_its_signals_unknown() {
+        // Wrong: a transfer service that tells no waits is shown as one whose transfers never wait, or is asked for them again and again.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let serving = tokio::spawn(knows_nothing(listener, asked.clone()));
+        let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
+        let credential = FtsCredential::Bearer(Bearer::fixed(Secret::new("none")));
+        // Nobody listens there: their storages tell nothing either.
+        let silent = |name: &str| StorageDoor {
+            url: "https://127.0.0.1:1".to_owned(),
+            ..door(name)
+        };
+        let doors = Arc::new(vec![silent("a"), silent("b")]);
+        let sources = SignalSources {
+            transfer: FtsDoor::new(FtsClient::new(&url, client, credential), doors.clone(), "run"),
+            catalog: None,
+            doors,
+            ends: vec![(0, 1)],
+            host: "node1".to_owned(),
+        };
+        let watch = SignalWatch::start(sources, Duration::from_millis(10), Clock::start());
+        let n_asked = |path: &str| asked.lock().iter().filter(|one| *one == path).count();
+        let several = async {
+            while n_asked("/.well-known/weir/metrics") < 3 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), several).await.unwrap();
+        let rows = watch.finish().await;
+        assert!(rows.is_foreign && rows.signals.is_empty(), "{:?}", rows.signals);
+        let elsewhere = rows.gauges.iter().find(|row| row.place.kind != PlaceKind::Server);
+        assert!(elsewhere.is_none() && !rows.gauges.is_empty(), "{elsewhere:?}");
+        assert_eq!(n_asked("/why/waits"), 1, "{asked:?}");
+        serving.abort();
     }
 }

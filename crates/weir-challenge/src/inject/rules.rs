@@ -6,6 +6,7 @@
 
 mod answers;
 mod ending;
+pub(crate) mod open_requests;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

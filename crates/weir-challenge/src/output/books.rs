@@ -52,6 +52,8 @@ pub(crate) struct Books {
     pub(crate) samples: Vec<Audited>,
     /// For the clean-up.
     pub(crate) directories: Directories,
+    /// Whether the transfer service tells no waits.
+    is_foreign: bool,
 }
 
 /// The run that books are kept of.
@@ -106,6 +108,7 @@ impl Books {
             reached: Duration::ZERO,
             samples: Vec::new(),
             directories: Directories::default(),
+            is_foreign: false,
         };
         books.write();
         Ok(books)
@@ -123,6 +126,9 @@ impl Books {
         self.transfers
             .row(|to| rows::write(to, &self.spec, &record.row(), &transfer));
         self.waits(&in_catalogue(&transfer));
+        if self.is_foreign {
+            self.waits(&as_seen_outside(record, &transfer));
+        }
         let ends = self.ends[record.link];
         self.moved.add(ends, &transfer);
         let is_there = transfer.state == State::Finished;
@@ -175,6 +181,7 @@ impl Books {
     pub(crate) fn read(&mut self, rows: &ReadRows) {
         self.waits(&rows.signals);
         self.gauges(&rows.gauges);
+        self.is_foreign |= rows.is_foreign;
     }
 
     /// Takes in how it stands at a moment.
@@ -254,6 +261,21 @@ fn in_catalogue(transfer: &Transfer) -> Vec<SignalRow> {
         time: to.saturating_sub(from),
     };
     [(stages.asked, submitted), (transfer.ended, locked)].map(row).into()
+}
+
+/// The times of a transfer that a service without waits made: in its queue, and of the last attempt. What held it there is not known.
+fn as_seen_outside(record: &Record, transfer: &Transfer) -> Vec<SignalRow> {
+    let submitted = transfer.stages.and_then(|stages| stages.submitted);
+    let queued = submitted.or(record.accepted).unwrap_or(record.injected);
+    let begun = transfer.started.unwrap_or(transfer.ended);
+    let row = |wait: Wait, from: Duration, to: Duration| SignalRow {
+        span: (from, to.max(from)),
+        link: transfer.link,
+        wait: Some(wait),
+        place: None,
+        time: to.saturating_sub(from),
+    };
+    vec![row(Wait::Slots, queued, begun), row(Wait::Data, begun, transfer.ended)]
 }
 
 #[cfg(test)]

@@ -485,6 +485,7 @@ impl RunTask<'_> {
 fn watch_signals(open: &Open, clock: Clock, host: &str) -> SignalWatch {
     let sources = SignalSources {
         transfer: open.transfer.clone(),
+        catalog: open.catalog.clone(),
         doors: open.doors.clone(),
         ends: open.ends.iter().map(|ends| (ends.source, ends.destination)).collect(),
         host: host.to_owned(),

@@ -128,6 +128,50 @@ fn feed() -> Vec<u64> {
     days
 }
 
+#[test]
+fn a_foreign_service_tells_queue_and_attempt_alone() {
+    // Wrong: a report about an FTS3 has no time of its transfers, or names what held them although nobody told.
+    let wanted = Wanted {
+        workload: 0,
+        link: 3,
+        activity: String::new(),
+        mode: None,
+        measured: false,
+        by_rule: false,
+        may_keep: 0,
+        is_loop: false,
+        lifetime: Duration::ZERO,
+        files: Vec::new(),
+    };
+    let file = WantedFile {
+        id: 1,
+        source: 0,
+        wanted: Duration::ZERO,
+    };
+    let at = Duration::from_secs;
+    let mut record = Record::new(&file, &wanted, 5, String::new(), at(1));
+    record.accepted(&JobId::Job("job".to_owned()), at(2));
+    record.started = Some(at(6));
+    record.ended = at(9);
+    let told = |record: &Record| -> Vec<_> {
+        let rows = as_seen_outside(record, &record.transfer(None));
+        rows.into_iter()
+            .map(|row| (row.wait, row.place, row.span, row.time))
+            .collect()
+    };
+    let expected = [
+        (Some(Wait::Slots), None, (at(2), at(6)), at(4)),
+        (Some(Wait::Data), None, (at(6), at(9)), at(3)),
+    ];
+    assert_eq!(told(&record), expected);
+    // FTS3 cuts its times to seconds: a transfer may have begun before it was taken.
+    record.started = Some(at(1));
+    assert_eq!(told(&record)[0].3, Duration::ZERO);
+    record.started = None;
+    let times: Vec<_> = told(&record).into_iter().map(|(.., time)| time).collect();
+    assert_eq!(times, [at(7), Duration::ZERO]);
+}
+
 /// Wrong: the injector of a challenge of twelve days is killed for its memory on the last of them. The memory of a
 /// whole process is measured, so the test runs in one of its own.
 #[test]
