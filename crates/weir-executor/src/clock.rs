@@ -9,11 +9,13 @@
 //! [`Wait::Data`] when the order ends, and at once where markers have no such line.
 
 use std::{
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use weir_http::{ConnectStep, ConnectWatch};
 use weir_world::{Wait, Waits};
 
@@ -46,6 +48,44 @@ pub struct AttemptWaits {
     pub all: Waits,
     /// The part that is about the source, of orders to push. It is about the destination otherwise.
     pub at_source: Option<Box<Waits>>,
+    /// The parts of the time in [`Wait::Data`] of storages that tell no states, by the address that they copied from or to, if they told it.
+    pub servers: ServerTimes,
+}
+
+/// Times by the address of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerTimes(Vec<(IpAddr, Duration)>);
+
+/// Addresses that are kept apart; the time of more is that of no server.
+const SERVERS_MAX: usize = 64;
+
+impl ServerTimes {
+    /// Adds a time.
+    pub fn add(&mut self, server: IpAddr, time: Duration) {
+        if let Some((_, sum)) = self.0.iter_mut().find(|(known, _)| *known == server) {
+            *sum = sum.saturating_add(time);
+        } else if self.0.len() < SERVERS_MAX {
+            self.0.push((server, time));
+        }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, Duration)> {
+        self.0.iter().copied()
+    }
+}
+
+impl AttemptWaits {
+    /// Adds the times of another attempt.
+    pub fn merge(&mut self, other: &Self) {
+        self.all.merge(&other.all);
+        if let Some(at_source) = &other.at_source {
+            self.at_source.get_or_insert_default().merge(at_source);
+        }
+        for (server, time) in other.servers.iter() {
+            self.servers.add(server, time);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -71,6 +111,8 @@ struct OrderTimes {
     told: Option<Box<Waits>>,
     /// A marker came without such times.
     is_silent: bool,
+    /// The address that the storage copies from or to, if it is one.
+    server: Option<IpAddr>,
 }
 
 impl Default for AttemptClock {
@@ -130,6 +172,13 @@ impl AttemptClock {
         self.0.lock().told(told, Instant::now());
     }
 
+    /// A marker that is not over has told the address of the other side.
+    pub(crate) fn copies_with(&self, server: IpAddr) {
+        if let Some(order) = &mut self.0.lock().order {
+            order.server = Some(server);
+        }
+    }
+
     /// Tells of the steps to a connection.
     pub(crate) fn watch(&self) -> ConnectWatch {
         let this = self.clone();
@@ -156,7 +205,19 @@ impl Times {
         self.until = self.until.max(now);
         match &mut self.order {
             Some(order) if self.state == Wait::Data && !order.is_silent => order.open += time,
+            Some(order) if self.state == Wait::Data => {
+                let server = order.server;
+                self.silent(server, time);
+            }
             _ => self.add(self.state, time),
+        }
+    }
+
+    /// The time of an order whose storage tells no states.
+    fn silent(&mut self, server: Option<IpAddr>, time: Duration) {
+        self.add(Wait::Data, time);
+        if let Some(server) = server {
+            self.waits.servers.add(server, time);
         }
     }
 
@@ -183,8 +244,8 @@ impl Times {
         let Some(told) = told else {
             if order.told.is_none() {
                 order.is_silent = true;
-                let open = std::mem::take(&mut order.open);
-                self.add(Wait::Data, open);
+                let (open, server) = (std::mem::take(&mut order.open), order.server);
+                self.silent(server, open);
             }
             return;
         };
@@ -305,6 +366,28 @@ mod tests {
         hand.told(3 * MS, "disk=3000");
         hand.times(Duration::ZERO, |times, now| times.told(None, now));
         assert_eq!(hand.text(2 * MS), "data=7000 disk=3000");
+    }
+
+    #[test]
+    fn the_time_of_a_silent_storage_is_that_of_the_server_it_names() {
+        // Wrong: of a site with one slow server all are slow.
+        let mut hand = Hand::new();
+        let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let servers = |hand: &Hand| hand.0.0.lock().waits.servers.iter().collect::<Vec<_>>();
+        hand.order(Duration::ZERO);
+        hand.0.copies_with(one);
+        hand.times(5 * MS, |times, now| times.told(None, now));
+        assert_eq!(hand.text(2 * MS), "data=7000");
+        hand.0.copies_with(other);
+        hand.text(MS);
+        assert_eq!(servers(&hand), [(one, 7 * MS), (other, MS)]);
+        // Another order, of which nothing is told, and one to a storage that tells its states.
+        hand.order(Duration::ZERO);
+        hand.order(3 * MS);
+        hand.0.copies_with(one);
+        hand.told(3 * MS, "disk=1000");
+        hand.enter(MS, Wait::Verify);
+        assert_eq!(servers(&hand), [(one, 7 * MS), (other, MS)]);
     }
 
     #[test]

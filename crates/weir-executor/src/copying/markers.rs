@@ -3,7 +3,10 @@
 //! It is read as the field's clients read it. Lines are trimmed and compared without case, unknown ones are passed over, both line
 //! ends are taken, a line is cut at 1024 bytes. An end without a verdict is no success.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use weir_world::Waits;
 
@@ -22,6 +25,8 @@ pub(crate) enum MarkerItem {
     FirstByte(Duration),
     /// The storage says what the copy has waited for since the order. Comes before the end of its marker. Weir's storages say it.
     Waits(Box<Waits>),
+    /// The other side of the copy's connections, if all go to one address. Comes before the end of its marker.
+    Remote(IpAddr),
     /// `success: ...`, with the storage's final count if it gave one.
     Success(Option<u64>),
     /// `failure: ...` or `aborted ...`, with the text after the colon.
@@ -96,6 +101,8 @@ impl Markers {
             self.stripe = value.trim().parse().unwrap_or(0);
         } else if let Some(value) = lower.strip_prefix("stripe bytes transferred:") {
             self.stripe_bytes = value.trim().parse().ok();
+        } else if let Some(value) = lower.strip_prefix("remoteconnections:") {
+            told.extend(only_address(value).map(MarkerItem::Remote));
         } else if let Some(value) = lower.strip_prefix("first byte:")
             && let Ok(ms) = value.trim().parse()
         {
@@ -125,6 +132,19 @@ impl Markers {
         let counts = self.stripes.iter();
         counts.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes))
     }
+}
+
+/// The address in a list such as `tcp:192.0.2.1:443,tcp:[2001:db8::1]:443` (WLCG HTTP-TPC); `None` if there are several, or one is not an
+/// address.
+fn only_address(list: &str) -> Option<IpAddr> {
+    let address = |one: &str| {
+        let host = one.trim().strip_prefix("tcp:")?;
+        let socket = host.parse::<SocketAddr>().ok()?;
+        Some(socket.ip().to_canonical())
+    };
+    let mut all = list.split(',').map(address);
+    let first = all.next()??;
+    all.all(|other| other == Some(first)).then_some(first)
 }
 
 #[cfg(test)]
@@ -240,6 +260,24 @@ mod tests {
         tells(&said("place=1200 levitation=5 disk=77"), &expected);
         for senseless in ["place", "place=soon", "disk=-1"] {
             tells(&said(senseless), &[MarkerItem::Marker(7)]);
+        }
+    }
+
+    #[test]
+    fn the_other_side_is_known_if_it_is_one_address() {
+        // Wrong: time is given to a server that had a part of it, or to a name that a storage made up.
+        let known = |list: &str| only_address(list).map(|address| address.to_string());
+        assert_eq!(known(" tcp:1.2.3.4:443,tcp:1.2.3.4:444 ").as_deref(), Some("1.2.3.4"));
+        assert_eq!(known("tcp:[2001:db8::1]:443").as_deref(), Some("2001:db8::1"));
+        assert_eq!(known("tcp:[::ffff:1.2.3.4]:443").as_deref(), Some("1.2.3.4"));
+        for unclear in [
+            "tcp:1.2.3.4:1,tcp:1.2.3.5:1",
+            "tcp:host:443",
+            "1.2.3.4:443",
+            "tcp:1.2.3.4",
+            "",
+        ] {
+            assert_eq!(known(unclear), None, "{unclear}");
         }
     }
 

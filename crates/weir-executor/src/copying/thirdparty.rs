@@ -301,6 +301,7 @@ async fn watch(
         for word in told.drain(..) {
             match word {
                 MarkerItem::Waits(told) => waits = Some(told),
+                MarkerItem::Remote(address) => attempt.clock.copies_with(address),
                 MarkerItem::Marker(bytes) => {
                     attempt.clock.told(waits.take().as_deref());
                     attempt.moved(bytes);

@@ -101,7 +101,18 @@ impl<'n> Ends<'n> {
     /// Adds the states of attempts at their places.
     fn add(&self, waits: &AttemptWaits, sums: &mut Sums) {
         let at_source = waits.at_source.as_deref().copied().unwrap_or_default();
+        let mut of_servers = Duration::ZERO;
+        for (server, time) in waits.servers.iter() {
+            of_servers = of_servers.saturating_add(time);
+            let place = Place::new(PlaceKind::Server, server.to_string());
+            *sums.entry((Wait::Data, Some(place))).or_default() += time;
+        }
         for (wait, time) in waits.all.iter() {
+            let time = if wait == Wait::Data {
+                time.saturating_sub(of_servers)
+            } else {
+                time
+            };
             let of_source = at_source.get(wait).min(time);
             for (time, is_at_source) in [(of_source, true), (time.saturating_sub(of_source), false)] {
                 if !time.is_zero() {
@@ -139,6 +150,7 @@ impl<'n> Ends<'n> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
+    use weir_executor::clock::ServerTimes;
     use weir_world::Waits;
 
     use super::*;
@@ -149,10 +161,12 @@ mod tests {
             source: "https://a",
             destination: "https://b",
         };
-        let waits = AttemptWaits {
-            all: Waits::parse("store=5 token=9 network=4 disk=100").unwrap(),
+        let mut waits = AttemptWaits {
+            all: Waits::parse("store=5 token=9 data=30 network=4 disk=100").unwrap(),
             at_source: Waits::parse("network=1 disk=60").map(Box::new),
+            servers: ServerTimes::default(),
         };
+        waits.servers.add([192, 0, 2, 7].into(), Duration::from_micros(20));
         let mut sums = Sums::new();
         ends.add(&waits, &mut sums);
         let shown = |wait: &LinkWait| {
@@ -164,6 +178,8 @@ mod tests {
             [
                 "store service:transfer 5",
                 "token issuer:tokens 9",
+                "data  10",
+                "data server:192.0.2.7 20",
                 "network path:https://a→https://b 4",
                 "disk rse-in:https://b 40",
                 "disk rse-out:https://a 60"

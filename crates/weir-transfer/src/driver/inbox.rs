@@ -17,7 +17,7 @@ pub(super) enum Feed {
     Durable(Durable),
     World(OpId, WorldEvent),
     /// The time that an operation of another node spent in each state. Comes before its end.
-    Waited(OpId, AttemptWaits),
+    Waited(OpId, Box<AttemptWaits>),
     Restored(Box<LiveJob>),
     RestoreEnded,
     /// A job that came in at another node.
@@ -121,7 +121,7 @@ impl FeedSender {
 
     /// An operation elsewhere, whose end comes next, has spent this time in each state.
     pub(crate) fn waited(&self, id: OpId, waits: AttemptWaits) {
-        let _ = self.0.send(Feed::Waited(id, waits));
+        let _ = self.0.send(Feed::Waited(id, Box::new(waits)));
     }
 
     /// A job came in elsewhere.

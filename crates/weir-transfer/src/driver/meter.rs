@@ -145,7 +145,7 @@ impl Meter {
 
     /// An attempt has spent this time in each state.
     pub fn waited(&mut self, link: Link, waits: &AttemptWaits) {
-        add(&mut self.links.entry(link).or_default().waits, waits);
+        self.links.entry(link).or_default().waits.merge(waits);
     }
 
     /// The time that attempts spent in each state, by link: those under way until now, other nodes' when they have ended. No time ever
@@ -154,7 +154,7 @@ impl Meter {
         let ended = self.links.iter().map(|(link, meter)| (*link, meter.waits.clone()));
         let mut all: BTreeMap<_, _> = ended.filter(|(_, waits)| !waits.all.is_empty()).collect();
         for (link, clock) in self.clocks.values() {
-            add(all.entry(*link).or_default(), &clock.waits());
+            all.entry(*link).or_default().merge(&clock.waits());
         }
         all
     }
@@ -189,13 +189,6 @@ impl Meter {
             (Next::Queued { .. } | Next::Cleanup { .. }, _) => *meter.retried.entry(class).or_default() += 1,
             (Next::Finished, _) => meter.finished += 1,
         }
-    }
-}
-
-fn add(sum: &mut AttemptWaits, waits: &AttemptWaits) {
-    sum.all.merge(&waits.all);
-    if let Some(at_source) = &waits.at_source {
-        sum.at_source.get_or_insert_default().merge(at_source);
     }
 }
 

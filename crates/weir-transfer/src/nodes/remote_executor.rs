@@ -144,12 +144,17 @@ impl RemoteExecutor {
                 WorldEvent::Progress(bytes) => place.moved(bytes.0),
                 event if event.is_final() => {
                     let times = events.take_times(op);
-                    let AttemptWaits { all, at_source } = clock.waits();
+                    let AttemptWaits {
+                        all,
+                        at_source,
+                        servers,
+                    } = clock.waits();
                     *last.lock() = Some(OperationReport {
                         event,
                         times,
                         waits: Some(Box::new(all)),
                         at_source,
+                        servers,
                     });
                 }
                 _ => {}

@@ -17,7 +17,11 @@ use weir_units::Bytes;
 use weir_world::{OpId, Outcome, Waits, WorldEvent};
 
 use super::Membership;
-use weir_executor::{Executor, Life, Target, clock::AttemptWaits, timeline::Timeline};
+use weir_executor::{
+    Executor, Life, Target,
+    clock::{AttemptWaits, ServerTimes},
+    timeline::Timeline,
+};
 
 use crate::{
     driver::{Driver, FeedSender, Gate, OtherNodes},
@@ -58,6 +62,9 @@ pub(super) struct OperationReport {
     /// The part that is about the source.
     #[serde(default)]
     pub at_source: Option<Box<Waits>>,
+    /// The parts that are about servers of silent storages.
+    #[serde(default)]
+    pub servers: ServerTimes,
 }
 
 impl OperationReport {
@@ -67,6 +74,7 @@ impl OperationReport {
             times: None,
             waits: None,
             at_source: None,
+            servers: ServerTimes::default(),
         }
     }
 }
@@ -468,8 +476,11 @@ impl Dispatcher {
                 self.scheduling.events.tell(Notice::OverElsewhere(op, times));
             }
             if let Some(waits) = report.waits {
-                let at_source = report.at_source;
-                let waits = AttemptWaits { all: *waits, at_source };
+                let waits = AttemptWaits {
+                    all: *waits,
+                    at_source: report.at_source,
+                    servers: report.servers,
+                };
                 self.feeds_sender.waited(op, waits);
             }
             self.feeds_sender.world(op, report.event);
