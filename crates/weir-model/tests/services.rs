@@ -145,3 +145,16 @@ fn a_transfer_service_that_is_shown_a_certificate() {
     let told = Grid::parse(&both, Path::new("g.toml")).unwrap_err()[0].to_string();
     assert!(told.contains("this one is shown a certificate"), "{told}");
 }
+
+#[test]
+fn a_transfer_service_elsewhere_gets_shared_tokens() {
+    // Wrong: a run reports tokens per file that no transfer had.
+    let text = |more: &str| {
+        format!("name = \"g\"\n[[rse]]\nname = \"A\"\n[transfer]\nurl = \"https://fts.example.org\"\n{more}")
+    };
+    let refused = Grid::parse(&text("tokens = \"per-file\"\n"), Path::new("g.toml")).unwrap_err();
+    assert!(refused[0].to_string().contains("beside url"), "{}", refused[0]);
+    let grid = Grid::parse(&text(""), Path::new("g.toml")).unwrap();
+    let again = Grid::parse(&grid.to_toml().to_string(), Path::new("g.toml")).unwrap();
+    assert_eq!(again, grid);
+}

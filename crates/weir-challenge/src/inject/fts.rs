@@ -385,18 +385,38 @@ mod tests {
         assert_eq!((failed.bytes_moved, failed.retries), (Some(12), 2));
     }
 
+    /// A grid of two storages, and the door to its transfer service.
+    struct TwoStorages {
+        running: weir_grid::EmbeddedGrid,
+        doors: Arc<Vec<StorageDoor>>,
+        door: FtsDoor,
+        _directory: tempfile::TempDir,
+    }
+
+    impl TwoStorages {
+        async fn start() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"B\"\n";
+            let grid = weir_model::Grid::parse(text, "g.toml".as_ref()).unwrap();
+            let running = weir_grid::EmbeddedGrid::start(&grid, directory.path(), weir_grid::GridOptions::default());
+            let running = running.await.unwrap();
+            let opened = crate::services::doors::open(&grid, &running, "run-1").unwrap();
+            let doors = Arc::new(opened.storage);
+            Self {
+                door: FtsDoor::new(opened.transfer, doors.clone(), "run-1"),
+                running,
+                doors,
+                _directory: directory,
+            }
+        }
+    }
+
     /// A submission whose answer was lost is repeated, and must not become a second job: its files would fail because
     /// those of the first exist.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_batch_that_is_submitted_again_is_the_same_job() {
-        let dir = tempfile::tempdir().unwrap();
-        let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"B\"\n";
-        let grid = weir_model::Grid::parse(text, "g.toml".as_ref()).unwrap();
-        let running = weir_grid::EmbeddedGrid::start(&grid, dir.path(), weir_grid::GridOptions::default());
-        let running = running.await.unwrap();
-        let opened = crate::services::doors::open(&grid, &running, "run-1").unwrap();
-        let doors = Arc::new(opened.storage);
-        let door = FtsDoor::new(opened.transfer, doors.clone(), "run-1");
+        let grid = TwoStorages::start().await;
+        let (doors, door) = (&grid.doors, &grid.door);
         let batch = |id: u64| Batch {
             source: 0,
             destination: 1,
@@ -416,20 +436,14 @@ mod tests {
         let job = door.submit(&batch(1)).await.unwrap();
         assert_eq!(door.submit(&batch(1)).await.unwrap(), job);
         assert_ne!(door.submit(&batch(2)).await.unwrap(), job);
-        running.shutdown().await.unwrap();
+        grid.running.shutdown().await.unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_file_with_tokens_of_its_own_has_them_for_its_path_alone() {
         // Wrong: a token for all files of the run goes with each job, or one that the service may not renew.
-        let dir = tempfile::tempdir().unwrap();
-        let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"B\"\n";
-        let grid = weir_model::Grid::parse(text, "g.toml".as_ref()).unwrap();
-        let running = weir_grid::EmbeddedGrid::start(&grid, dir.path(), weir_grid::GridOptions::default());
-        let running = running.await.unwrap();
-        let opened = crate::services::doors::open(&grid, &running, "run-1").unwrap();
-        let doors = Arc::new(opened.storage);
-        let door = FtsDoor::new(opened.transfer, doors.clone(), "run-1").with_tokens_per_file(true);
+        let grid = TwoStorages::start().await;
+        let (doors, door) = (&grid.doors, grid.door.clone().with_tokens_per_file(true));
         let order = |id: u64| Order {
             id,
             source: doors[0].url_of(&format!("/from/{id}")),
@@ -463,7 +477,7 @@ mod tests {
         }
         assert_eq!(tokens.len(), 20);
         assert_eq!(door.job(&batch).await.unwrap().params.unmanaged_tokens, Some(false));
-        running.shutdown().await.unwrap();
+        grid.running.shutdown().await.unwrap();
     }
 
     #[test]

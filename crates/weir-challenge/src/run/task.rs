@@ -167,8 +167,7 @@ impl RunTask<'_> {
         };
         let books = Books::open(self.folder, subject)?;
         let grid = &self.plan.grid;
-        // Another service may not have the right to renew tokens.
-        let per_file = grid.transfer_tokens == TransferTokens::PerFile && grid.transfer_service.is_none();
+        let per_file = grid.transfer_tokens == TransferTokens::PerFile;
         let transfer = FtsDoor::new(opened.transfer, doors.clone(), &run).with_tokens_per_file(per_file);
         let renewal = match opened.delegated {
             Some(identity) => {

@@ -331,7 +331,7 @@ pub(super) const TRANSFER: Table = Table {
             "tokens",
             "`shared` or `per-file`",
             "`shared`",
-            "The tokens with which challenges submit transfers. With `per-file` each file has its own for its path alone, and the grid's own \
+            "Without `url`: the tokens with which challenges submit transfers. With `per-file` each file has its own for its path alone, and the grid's own \
              service exchanges those that live less than 5 minutes before it uses them.",
         ),
         Key::new(

@@ -50,8 +50,7 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         .table("issuer", &ISSUER)
         .map_or(Some(GridIssuer::default()), |table| services::issuer(&table));
     let transfer = section.table("transfer", &TRANSFER);
-    let shared = TransferTokens::default();
-    let transfer_tokens = transfer.as_ref().map_or(shared, |table| table.or("tokens", shared));
+    let transfer_tokens = transfer.as_ref().map_or(Some(TransferTokens::default()), tokens);
     let transfer_service = transfer.as_ref().map_or(Ok(None), services::transfer);
     let transfer = transfer.map_or_else(TransferLimits::default, |table| transfer_limits(&table));
     let catalog = section
@@ -69,7 +68,7 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         reach,
         issuer: issuer?,
         transfer_service: transfer_service.ok()?,
-        transfer_tokens,
+        transfer_tokens: transfer_tokens?,
         transfer,
         storage,
         catalog: match catalog {
@@ -81,6 +80,16 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
             None => None,
         },
     })
+}
+
+/// The tokens of transfers. A service elsewhere may not have the right to renew them: all transfers share the tokens for it.
+fn tokens(table: &Section<'_>) -> Option<TransferTokens> {
+    if table.has("url") && table.has("tokens") {
+        let remedy = "leave it out: transfers of a service elsewhere share their tokens";
+        table.refuse("tokens", Refusal::new("stands beside url", remedy));
+        return None;
+    }
+    Some(table.or("tokens", TransferTokens::default()))
 }
 
 /// The sites read so far, and the lines on which they were named.

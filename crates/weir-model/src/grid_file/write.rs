@@ -47,8 +47,9 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
             put(&mut transfer, "audience", service.audience.as_str());
             put_path(&mut transfer, "token_file", service.token_file.as_deref());
         }
+    } else {
+        put(&mut transfer, "tokens", grid.transfer_tokens.as_str());
     }
-    put(&mut transfer, "tokens", grid.transfer_tokens.as_str());
     for (key, number) in [
         ("max_active_per_rse_in", grid.transfer.max_active_per_rse_in),
         ("max_active_per_rse_out", grid.transfer.max_active_per_rse_out),
