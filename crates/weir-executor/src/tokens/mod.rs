@@ -513,7 +513,7 @@ impl TokenRefresher {
         let help = "Time of a request for a token";
         let times = issuers().map(|(url, issuer)| ([("issuer", url)], issuer.figures.seconds()));
         page.histograms("weir_transfer_token_request_seconds", help, times);
-        let help = "Life that tokens had left when they were used, whoever issued them";
+        let help = "Life that tokens of all issuers had left when attempts used them";
         let all = [([("", ""); 0], self.lives.histogram())];
         page.histograms("weir_transfer_token_life_seconds", help, all);
         let help = "Attempts that were sent back to wait for the issuer";
