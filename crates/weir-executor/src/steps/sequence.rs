@@ -116,8 +116,9 @@ impl Attempt<'_> {
                 Found::Replaceable => false,
             },
         };
-        self.clock.during(Wait::Store, self.claim(free)).await?;
-        let copy = self.copy(&source, size);
+        self.clock.during(Wait::Store, Box::pin(self.claim(free))).await?;
+        // Boxed, as what is handed to another future is stored twice in it.
+        let copy = Box::pin(self.copy(&source, size));
         let copied = self.timed(|times| &mut times.copy, copy).await;
         self.clock.enter(Wait::Verify);
         let (mode, relayed) = match copied {
