@@ -231,6 +231,15 @@ fn a_rule_that_does_not_come_says_why() -> Result<()> {
         .count();
     assert!(told > 0, "{rules:?}");
     let report = report(folder.path());
+    // What its requests waited for meanwhile, by RSE.
+    let gauges = report["gauges"].as_array().unwrap();
+    let is_waiting = |gauge: &&Value| gauge["gauge"] == "requests-retry" && gauge["place"] == "rse-in:THERE";
+    let waiting = gauges.iter().find(is_waiting).with_context(|| format!("{gauges:?}"))?;
+    let values = waiting["values"].as_array().unwrap();
+    assert!(
+        values.iter().filter_map(Value::as_f64).any(|value| value >= 1.0),
+        "{waiting}"
+    );
     // Bytes of attempts that the catalogue repeated are no disagreement of counters.
     let checks = report["crosschecks"].as_array().unwrap();
     assert!(checks.iter().all(|check| check["pass"] != false), "{checks:?}");
