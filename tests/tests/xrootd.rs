@@ -76,6 +76,42 @@ impl Lab {
     }
 }
 
+impl Lab {
+    /// The tables of both servers in a challenge, which shows them a token of the grid.
+    fn external(&self) -> Result<[String; 2]> {
+        let token = self.folder.path().join("token");
+        let environment = self.grid.env()?;
+        let bearer = environment.iter().find(|(name, _)| name == "BEARER_TOKEN");
+        weir_tests::write_private(&token, &bearer.context("no token")?.1)?;
+        let table = |(name, server): (&str, &Xrootd)| {
+            format!(
+                "[[grid.rse]]\nname = \"{name}\"\nurl = \"{}/data\"\nca = \"{}\"\ntoken_file = \"{}\"\n",
+                server.url,
+                self.folder.path().join("authority/ca.pem").display(),
+                token.display()
+            )
+        };
+        Ok([("XA", &self.alpha), ("XB", &self.beta)].map(table))
+    }
+
+    /// Runs a challenge; gives its report.
+    fn report_of(&self, challenge: &str) -> Result<Value> {
+        let (file, runs) = (self.folder.path().join("lab.toml"), self.folder.path().join("runs"));
+        fs::write(&file, challenge)?;
+        let run = run(Command::new(weir_binary())
+            .args(["challenge", "run"])
+            .arg(&file)
+            .arg("--out")
+            .arg(&runs)
+            .current_dir(self.folder.path()))?;
+        let report = fs::read_dir(&runs)
+            .with_context(|| format!("no run folder: {run:?}"))?
+            .next()
+            .context("no run")??;
+        Ok(serde_json::from_slice(&fs::read(report.path().join("report.json"))?)?)
+    }
+}
+
 fn jwks(grid: &RunningGrid, issuer: &str) -> Result<String> {
     let base = issuer.trim_end_matches('/');
     let discovery = grid
@@ -181,42 +217,15 @@ fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {
         return Ok(());
     }
     let lab = Lab::up()?;
-    let token = lab.folder.path().join("token");
-    let environment = lab.grid.env()?;
-    let bearer = environment
-        .iter()
-        .find(|(name, _)| name == "BEARER_TOKEN")
-        .context("no token")?;
-    weir_tests::write_private(&token, &bearer.1)?;
-    let external = |name: &str, server: &Xrootd| {
-        format!(
-            "[[grid.rse]]\nname = \"{name}\"\nurl = \"{}/data\"\nca = \"{}\"\ntoken_file = \"{}\"\n",
-            server.url,
-            lab.folder.path().join("authority/ca.pem").display(),
-            token.display()
-        )
-    };
-    let file = lab.folder.path().join("matrix.toml");
+    let external = lab.external()?;
     let challenge = format!(
         "name = \"mixed\"\n[[workload]]\nkind = \"matrix\"\nmodes = [\"pull\", \"push\", \"streamed\"]\nsizes = [\"1 MB\"]\n\
          [grid]\nname = \"mixed\"\nauthority = \"{}\"\n[[grid.rse]]\nname = \"WA\"\n[[grid.rse]]\nname = \"WB\"\n{}{}",
         lab.folder.path().join("authority").display(),
-        external("XA", &lab.alpha),
-        external("XB", &lab.beta),
+        external[0],
+        external[1],
     );
-    fs::write(&file, challenge)?;
-    let runs = lab.folder.path().join("runs");
-    let run = run(Command::new(weir_binary())
-        .args(["challenge", "run"])
-        .arg(&file)
-        .arg("--out")
-        .arg(&runs)
-        .current_dir(lab.folder.path()))?;
-    let report = fs::read_dir(&runs)
-        .with_context(|| format!("no run folder: {run:?}"))?
-        .next()
-        .context("no run")??;
-    let report: Value = serde_json::from_slice(&fs::read(report.path().join("report.json"))?)?;
+    let report = lab.report_of(&challenge)?;
     let cells = report["workloads"][0]["cells"].as_array().context("no cells")?.clone();
     assert_eq!(cells.len(), 4 * 3 * 3, "every ordered pair in every mode");
     let failed: Vec<_> = cells.iter().filter(|cell| cell["ok"] != true).collect();
@@ -346,5 +355,36 @@ fn as_gfal_lists(lab: &Lab, directory: &str) -> Result<()> {
     let (seen, listed) = (seen.collect::<BTreeMap<_, _>>(), listed.collect::<BTreeMap<_, _>>());
     assert_eq!(listed, seen, "{directory}");
     assert!(!seen.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_storage_that_tells_no_states_names_the_server_it_reads_from() -> Result<()> {
+    // Wrong: of a site with one slow server nobody can say which.
+    if !peers() {
+        return Ok(());
+    }
+    let lab = Lab::up()?;
+    // XRootD sends its first marker after five seconds.
+    let challenge = format!(
+        "name = \"slow\"\n[phases]\nramp = \"0 s\"\nhold = \"12 s\"\ndrain = \"20 s\"\n[[workload]]\nkind = \"rates\"\n\
+         file_size_min = \"10 MB\"\nfile_size_max = \"10 MB\"\nrates = [{{ source = \"WA\", destination = \"XA\", rate = \"8 Mb/s\" }}]\n\
+         [grid]\nname = \"slow\"\nauthority = \"{}\"\n[grid.transfer]\nmax_active_per_link = 1\n\
+         [[grid.rse]]\nname = \"WA\"\nbandwidth = \"8 Mb/s\"\n{}",
+        lab.folder.path().join("authority").display(),
+        lab.external()?[0],
+    );
+    let report = lab.report_of(&challenge)?;
+    let waits = report["signals"][0]["waits"].as_array().context("no signals")?;
+    let seconds = |place: &str| -> f64 {
+        let of_place =
+            |wait: &&Value| wait["wait"] == "data" && wait["place"].as_str().unwrap_or_default().starts_with(place);
+        waits
+            .iter()
+            .filter(of_place)
+            .filter_map(|wait| wait["total_s"].as_f64())
+            .sum()
+    };
+    assert!(seconds("server:127.0.1.") > 5.0, "{waits:#?}\n{}", lab.alpha.said());
     Ok(())
 }
