@@ -74,7 +74,7 @@ impl Figures {
             .map_or(0, |(_, _, n)| *n)
     }
 
-    /// Since when the oldest of some requests waits, in seconds.
+    /// The age of a request that was made at this time, in seconds.
     pub(crate) fn age(&self, since: Millis) -> f64 {
         self.now.saturating_sub(since).max(0) as f64 / 1e3
     }
@@ -108,7 +108,7 @@ impl Figures {
         for ((rse, wait), waiting) in &self.open.waiting {
             page.sample(&[("rse", rse), ("why", wait.as_str())], self.age(waiting.since));
         }
-        let help = "bytes of files on their way, whose room is given to no others";
+        let help = "bytes of files on their way: the catalogue keeps this room for them";
         page.family("weir_catalog_reserved_bytes", Kind::Gauge, help);
         for (rse, reserved) in &self.open.reserved {
             page.sample(&[("rse", rse)], reserved.bytes);

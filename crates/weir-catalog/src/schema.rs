@@ -405,12 +405,12 @@ DROP INDEX replicas_of_rse;
 CREATE INDEX replicas_of_rse ON replicas (rse_id, did_id);
 ";
 
-/// The kind of the reason for which a request was put off, beside its text.
-const HELD: &str = "
-ALTER TABLE requests ADD COLUMN held TEXT;
-";
-
 /// The requests that transfer services have are counted by RSE and activity before each submission.
 const STREAMS: &str = "
 CREATE INDEX requests_in_flight ON requests (rse_id, activity) WHERE state IN ('G', 'S');
+";
+
+/// The kind of the reason for which a request was put off, beside its text.
+const HELD: &str = "
+ALTER TABLE requests ADD COLUMN held TEXT;
 ";

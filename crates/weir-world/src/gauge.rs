@@ -57,7 +57,7 @@ words!(Gauge {
     RequestsSubmission = "requests-submission",
     /// Requests that wait for something else.
     RequestsOther = "requests-other",
-    /// Bytes of files on their way, whose room the catalogue gives to no others.
+    /// Bytes of files on their way: the catalogue keeps this room for them.
     ReservedSpace = "reserved-space",
 });
 

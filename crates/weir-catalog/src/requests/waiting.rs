@@ -20,11 +20,11 @@ pub struct Waiting {
 }
 
 /// Requests that transfer services have, or are being handed, into an RSE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserved {
     /// How many there are.
     pub requests: u64,
-    /// The bytes of their files, which take room at the RSE that is not given to others.
+    /// The bytes of their files: the catalogue keeps this room at the RSE for them.
     pub bytes: u64,
 }
 
@@ -56,11 +56,10 @@ pub fn count(session: &mut dyn Session, now: Millis, most: u64) -> Result<OpenRe
     let text = "SELECT q.rse_id, count(*), CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM requests q
         LEFT JOIN replicas p ON p.did_id = q.did_id AND p.rse_id = q.rse_id WHERE q.state IN ('G', 'S') GROUP BY q.rse_id";
     for row in session.query(text, &[])? {
-        let reserved = Reserved {
-            requests: row.size(1)?,
-            bytes: row.size(2)?,
-        };
-        open.reserved.insert(name(crate::rses::rse_id(&row, 0)?), reserved);
+        // A name may be that of a deleted RSE, too.
+        let all = open.reserved.entry(name(crate::rses::rse_id(&row, 0)?)).or_default();
+        all.requests += row.size(1)?;
+        all.bytes += row.size(2)?;
     }
     Ok(open)
 }

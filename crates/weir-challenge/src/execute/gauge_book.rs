@@ -85,8 +85,8 @@ impl GaugeBook {
         gauges.into_iter().filter_map(row).collect()
     }
 
-    /// What requests into the RSEs of the run wait for, and the room that those on their way take. A number that is zero is told after one
-    /// that was not.
+    /// Requests into the RSEs of the run by reason, and the room of files on their way. A number that is zero is told after one that was
+    /// not.
     pub(crate) fn requests(&mut self, at: Duration, open: &OpenRequests) -> Vec<GaugeRow> {
         let mut values: BTreeMap<(Gauge, String), f64> = BTreeMap::new();
         for (rse, wait, requests) in open.waiting() {

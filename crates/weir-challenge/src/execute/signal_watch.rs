@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -25,7 +25,7 @@ use crate::services::storage::{StorageDoor, StorageSums};
 /// Longest wait for one reading, and for the last one when the run ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A reading that took a second is followed by a pause of at least so many. The pages of a large grid's storages grow with the pairs of them,
+/// Storages whose answers took a second are left alone for at least so many. The pages of a large grid's storages grow with the pairs of them,
 /// and must not take the processors of the run.
 const PAUSE_OF_A_READING: u32 = 20;
 
@@ -110,7 +110,7 @@ async fn watch(
     loop {
         let begun = clock.now();
         let is_last = last.is_cancelled();
-        let (waits, sums, tokens, requests) = tokio::join!(
+        let (waits, (sums, answered), tokens, requests) = tokio::join!(
             waits(&sources, &mut tells_waits),
             sums(&sources),
             tokens(&sources),
@@ -141,9 +141,8 @@ async fn watch(
             return;
         }
         let took = clock.now().saturating_sub(begun);
-        let pause = bin.saturating_sub(took).max(took * PAUSE_OF_A_READING);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(pause(bin, took, answered)) => {}
             () = last.cancelled() => {}
         }
     }
@@ -179,11 +178,22 @@ async fn requests(sources: &SignalSources, tells: &mut bool) -> Option<OpenReque
     }
 }
 
-/// The sums of the storages that tell theirs.
-async fn sums(sources: &SignalSources) -> Vec<(usize, StorageSums)> {
+/// The time until the next reading, after one that took so long, and whose last storage answered after this time. A storage that does not
+/// answer takes no processor: it makes the signals of the others no coarser than its silence lasts.
+fn pause(bin: Duration, took: Duration, answered: Duration) -> Duration {
+    bin.saturating_sub(took).max(answered * PAUSE_OF_A_READING)
+}
+
+/// The sums of the storages that tell theirs, and when the last of these answered.
+async fn sums(sources: &SignalSources) -> (Vec<(usize, StorageSums)>, Duration) {
     let embedded = sources.doors.iter().enumerate().filter(|(_, door)| door.embedded);
-    let sums = embedded.map(|(number, door)| async move { Some((number, within(door.sums()).await?.ok()?)) });
-    join_all(sums).await.into_iter().flatten().collect()
+    let begun = Instant::now();
+    let sums = embedded.map(|(number, door)| async move {
+        let sums = within(door.sums()).await?.ok()?;
+        Some(((number, sums), begun.elapsed()))
+    });
+    let (sums, answered): (Vec<_>, Vec<Duration>) = join_all(sums).await.into_iter().flatten().unzip();
+    (sums, answered.into_iter().max().unwrap_or_default())
 }
 
 async fn tokens(sources: &SignalSources) -> Option<TokenSums> {
@@ -246,6 +256,15 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn a_storage_that_hangs_does_not_make_signals_coarse() {
+        // Wrong: a frozen storage costs the signals of all others minutes, or a large grid is read without a pause.
+        let [second, hanging] = [Duration::from_secs(1), PATIENCE];
+        assert_eq!(pause(second, hanging, second / 100), second / 5);
+        assert_eq!(pause(second, second / 100, second / 100), second * 99 / 100);
+        assert_eq!(pause(second, 3 * second, 3 * second), 60 * second);
     }
 
     #[tokio::test]

@@ -263,7 +263,7 @@ fn in_catalogue(transfer: &Transfer) -> Vec<SignalRow> {
     [(stages.asked, submitted), (transfer.ended, locked)].map(row).into()
 }
 
-/// The times of a transfer that a service without waits made: in its queue, and of the last attempt. What held it there is not known.
+/// The times of a transfer in the queue of a service without waits, and in its last attempt. The reason of the wait is not known.
 fn as_seen_outside(record: &Record, transfer: &Transfer) -> Vec<SignalRow> {
     let submitted = transfer.stages.and_then(|stages| stages.submitted);
     let queued = submitted.or(record.accepted).unwrap_or(record.injected);

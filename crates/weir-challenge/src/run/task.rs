@@ -457,7 +457,7 @@ impl RunTask<'_> {
         }
     }
 
-    /// The samples without those of withdrawn rules, whose copies the catalogue deletes.
+    /// The samples without those of withdrawn rules: the catalogue deletes their copies.
     fn still_there(&self, mut samples: Vec<Sample>, driven: &DrivenRun) -> Vec<Sample> {
         let n_before = samples.len();
         samples.retain(|sample| sample.job.as_ref().is_none_or(|job| !driven.engine.is_withdrawn(job)));

@@ -1,4 +1,4 @@
-//! TCP figures of the endpoint's connections, by the opening side and by congestion control; those that tell what holds a path back by peer too.
+//! TCP figures of the endpoint's connections, by the opening side and by congestion control; figures of what holds a path back are by peer too.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 

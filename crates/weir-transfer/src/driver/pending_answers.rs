@@ -201,7 +201,7 @@ impl PendingAnswers {
         }
     }
 
-    /// Nothing is acknowledged any more. What is on its way to the store may have been written all the same.
+    /// Nothing is acknowledged any more. Records on their way to the store may have been written all the same.
     pub(super) fn leave(&mut self) {
         for (_, reply) in self.acks.drain() {
             let _ = reply.send(Err(NotTaken::Unknown("the service is stopping".into())));

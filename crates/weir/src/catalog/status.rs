@@ -38,7 +38,7 @@ pub(super) async fn run(arguments: &CatalogStatusArguments, output: &Output) -> 
     Ok(verdict(good))
 }
 
-/// What requests wait for, a line for each RSE and reason; and the room that is kept for those on their way.
+/// A line for each RSE and reason of waiting requests, and for the room of requests on their way.
 fn waits(told: &Value) -> Vec<String> {
     let rows = |key: &str| told[key].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -104,7 +104,7 @@ async fn each_request_waits_for_one_thing(database: Database) {
     assert_eq!(told(&transfers).await, (vec![(RequestWait::Turn, 30)], None));
     service.set(Mood::Busy(60));
     pass(&mut transfers).await;
-    // What was handed over is submitted again; the others are not due yet, or behind it.
+    // The job that was handed over is submitted again; the other requests have used up their share.
     let (waits, reserved) = told(&transfers).await;
     assert_eq!(
         (waits, reserved),

@@ -1,4 +1,4 @@
-//! What the requests of Weir's own catalogue wait for, read while a run goes on.
+//! Reasons of waiting requests, read from Weir's own catalogue while a run goes on.
 
 use http::{Method, StatusCode};
 use serde::Deserialize;

@@ -33,6 +33,22 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
+/// Transfers of a link.
+fn wanted(workload: usize, link: usize) -> Wanted {
+    Wanted {
+        workload,
+        link,
+        activity: String::new(),
+        mode: None,
+        measured: false,
+        by_rule: false,
+        may_keep: 0,
+        is_loop: false,
+        lifetime: Duration::ZERO,
+        files: Vec::new(),
+    }
+}
+
 fn plan() -> Plan {
     let challenge = Challenge::parse(LONG, "long.toml".as_ref()).unwrap_or_else(|problems| panic!("{}", problems[0]));
     challenge
@@ -66,18 +82,7 @@ fn feed() -> Vec<u64> {
             source: 0,
             wanted: since(row.wanted),
         };
-        let wanted = Wanted {
-            workload: transfer.workload,
-            link: transfer.link,
-            activity: String::new(),
-            mode: None,
-            measured: false,
-            by_rule: false,
-            may_keep: 0,
-            is_loop: false,
-            lifetime: Duration::ZERO,
-            files: Vec::new(),
-        };
+        let wanted = wanted(transfer.workload, transfer.link);
         let path = format!("/weir/test/0/A/{}", row.id);
         let mut record = Record::new(&file, &wanted, row.size, path, since(row.injected));
         record.accepted(&JobId::Job(format!("job-{}", row.id)), since(row.injected));
@@ -131,18 +136,7 @@ fn feed() -> Vec<u64> {
 #[test]
 fn a_foreign_service_tells_queue_and_attempt_alone() {
     // Wrong: a report about an FTS3 has no time of its transfers, or names what held them although nobody told.
-    let wanted = Wanted {
-        workload: 0,
-        link: 3,
-        activity: String::new(),
-        mode: None,
-        measured: false,
-        by_rule: false,
-        may_keep: 0,
-        is_loop: false,
-        lifetime: Duration::ZERO,
-        files: Vec::new(),
-    };
+    let wanted = wanted(0, 3);
     let file = WantedFile {
         id: 1,
         source: 0,
