@@ -26,6 +26,16 @@ pub enum RunError {
         /// The system's error.
         source: io::Error,
     },
+    /// A fault of the plan cannot be made with real services.
+    #[error("the fault \"{name}\" ({kind} at {place}) cannot be made in a real run")]
+    Fault {
+        /// Its name.
+        name: String,
+        /// Its kind.
+        kind: String,
+        /// Its place.
+        place: String,
+    },
     /// The grid does not start.
     #[error("could not start the grid")]
     Grid(#[from] weir_grid::GridError),
@@ -68,6 +78,7 @@ impl RunError {
             Self::Delegation(_) => {
                 Some("see [transfer] of the grid file, and whether the service trusts the authority of the certificate")
             }
+            Self::Fault { .. } => Some("remove it, or run the challenge with weir sim run"),
             Self::NoDoor { .. } | Self::Interrupted => None,
         }
     }

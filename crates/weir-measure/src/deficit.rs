@@ -3,7 +3,8 @@
 //! `asked + ahead = achieved + not injected + failed + Σ waited + unexplained`, in whole bits, exactly. The parts are
 //! taken in this order, and each gets only what the ones before it leave:
 //! 1. *failed*: bits that moved in attempts that came to nothing;
-//! 2. *not injected*: bits that could not move because no workload had asked for them yet;
+//! 2. *not injected*: bits that could not move because no workload had asked for them yet, though nothing kept it from doing so. An
+//!    injector that holds back because too much waits already does not cause the wait;
 //! 3. *waited*: the rest, divided among the states in which the link's transfers were, by the time that they spent in
 //!    them.
 
@@ -91,6 +92,8 @@ struct LinkBook {
     moved: Bins,
     failed: Bins,
     lost: Bins,
+    /// Nanoseconds in which the injector held back because of what waited.
+    backlogged: Bins,
 }
 
 impl DeficitBook {
@@ -102,6 +105,7 @@ impl DeficitBook {
             moved: bins(),
             failed: bins(),
             lost: bins(),
+            backlogged: bins(),
         };
         Self {
             links: vec![book; links],
@@ -128,6 +132,12 @@ impl DeficitBook {
         self.links[link].lost.add(bytes, at, at);
     }
 
+    /// The injector held files back between two moments, because too many waited already.
+    pub fn held_back(&mut self, link: usize, (from, to): (Duration, Duration)) {
+        let nanos = u64::try_from(to.saturating_sub(from).as_nanos()).unwrap_or(u64::MAX);
+        self.links[link].backlogged.add(nanos, from, to.max(from));
+    }
+
     /// The deficits of every link of which a rate is asked. Rates are asked until `hold_end`.
     pub fn report(&self, links: &[LinkSpec], signals: &Signals, hold_end: Duration) -> Vec<LinkDeficit> {
         let asked = links.iter().enumerate().filter(|(_, link)| !link.curves.is_empty());
@@ -140,7 +150,13 @@ impl DeficitBook {
 impl LinkBook {
     fn widen(&self, width: Duration) -> Self {
         let mut wide = self.clone();
-        for bins in [&mut wide.injected, &mut wide.moved, &mut wide.failed, &mut wide.lost] {
+        for bins in [
+            &mut wide.injected,
+            &mut wide.moved,
+            &mut wide.failed,
+            &mut wide.lost,
+            &mut wide.backlogged,
+        ] {
             while bins.width() < width {
                 bins.double();
             }
@@ -163,14 +179,18 @@ impl LinkBook {
         for bin in 0..n_bins {
             let of = |bins: &Bins| i128::from(bins.get(bin));
             let available = waiting + of(&book.injected) - of(&book.lost);
+            let asked = asked_bits(&link.curves, (bin, width), hold_end);
+            let waits: Vec<_> = signals.bin(at, bin).collect();
+            // Where nothing waits, nothing can have held the injector back.
+            let nanos = if waits.is_empty() { 0 } else { book.backlogged.get(bin) };
+            let held_back = part_of(asked, nanos, width);
             let bits = Moved {
-                asked: asked_bits(&link.curves, (bin, width), hold_end),
-                available: bits(available),
+                asked,
+                available: bits(available).max(held_back),
                 moved: bits(of(&book.moved)),
                 failed: bits(of(&book.failed)),
             };
             waiting = available - of(&book.moved) + of(&book.failed);
-            let waits: Vec<_> = signals.bin(at, bin).collect();
             let weights: Vec<u64> = waits.iter().map(|wait| wait.nanos).collect();
             let parts = split(bits, &weights);
             deficit.push(bin, bits, &parts);
@@ -184,6 +204,12 @@ impl LinkBook {
         }
         deficit
     }
+}
+
+/// The part of some bits that so many nanoseconds are of a bin.
+fn part_of(bits: u64, nanos: u64, width: Duration) -> u64 {
+    let part = u128::from(bits) * u128::from(nanos) / width.as_nanos().max(1);
+    u64::try_from(part).unwrap_or(u64::MAX).min(bits)
 }
 
 fn bits(bytes: i128) -> u64 {

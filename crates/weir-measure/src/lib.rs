@@ -35,6 +35,8 @@ mod csv;
 pub mod deficit;
 pub mod evenness;
 pub mod events;
+pub mod fault_report;
+pub mod faults;
 pub mod files;
 pub mod gauges;
 pub mod held;

@@ -15,6 +15,7 @@ use crate::chain::{Chain, RuleRow};
 use crate::chain_report::{ChainReport, DeletionReport};
 use crate::deficit::DeficitBook;
 use crate::evenness::Evenness;
+use crate::faults::Courses;
 use crate::gauges::Gauges;
 use crate::report::{
     Audit, Build, CrossCheck, Event, Host, LinkDeficit, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
@@ -58,6 +59,7 @@ struct Head {
     scale: f64,
     thresholds: Vec<Threshold>,
     planned: Variation,
+    faults: Courses,
     parameters: BTreeMap<String, String>,
 }
 
@@ -132,6 +134,7 @@ impl Measurement {
                 scale: plan.scale,
                 thresholds: plan.thresholds.clone(),
                 planned: plan.variation(),
+                faults: Courses::of(plan),
                 parameters: parameters(plan),
             },
             accounting: Accounting::new(spec),
@@ -351,6 +354,8 @@ impl Measured {
         let mut parameters = head.parameters;
         parameters.extend(ending.parameters);
         let hold_end = spec.windows.hold_end.as_secs_f64();
+        events.extend(head.faults.events(&spec));
+        let faults = head.faults.report(&spec, &figures.series);
         events.extend(ending.violations.into_iter().map(|text| Event { t_s: hold_end, text }));
         events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
         Report {
@@ -386,6 +391,7 @@ impl Measured {
             signals: told_signals,
             gauges: gauges.report(),
             deficits,
+            faults,
             events,
             parameters,
         }

@@ -16,6 +16,7 @@ pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
 pub use crate::deficit::LinkDeficit;
 pub use crate::evenness::{Cv, Evenness};
+pub use crate::fault_report::{FaultLink, FaultReport};
 pub use crate::gauges::GaugeSeries;
 pub use crate::quantiles::{Percentiles, Times};
 pub use crate::signals::LinkSignals;
@@ -105,6 +106,9 @@ pub struct Report {
     /// The parts of each link's deficit, from a world that knows them: the simulator. Absent elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deficits: Vec<LinkDeficit>,
+    /// Faults of the challenge, in the order of its file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultReport>,
     /// The events of the run, in order of time.
     pub events: Vec<Event>,
     /// Every drawn or derived parameter, for the record.

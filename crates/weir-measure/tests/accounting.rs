@@ -407,6 +407,7 @@ fn report() -> Report {
         signals: Vec::new(),
         gauges: Vec::new(),
         deficits: Vec::new(),
+        faults: Vec::new(),
         verified_by_size: Vec::new(),
         chain: None,
         evenness: None,

@@ -27,6 +27,7 @@ pub mod file;
 mod grid;
 mod grid_file;
 mod names;
+mod pattern;
 mod place;
 mod redirect_host;
 mod services;
@@ -35,6 +36,7 @@ pub use file::Problem;
 pub use grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};
+pub use pattern::{LinkPattern, Pattern};
 pub use place::Place;
 pub use redirect_host::{NoHost, RedirectHost};
 pub use services::{

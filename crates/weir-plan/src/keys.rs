@@ -2,8 +2,10 @@
 
 use weir_model::file::{Key, Table};
 
+use crate::fault::FAULT;
+
 /// Every table of the challenge file but those under `sim`, in the order of the handbook.
-pub const CHALLENGE_TABLES: &[&Table] = &[&CHALLENGE, &PHASES, &RATES, &RATE, &MATRIX, &RAMP, &THRESHOLD];
+pub const CHALLENGE_TABLES: &[&Table] = &[&CHALLENGE, &PHASES, &RATES, &RATE, &MATRIX, &RAMP, &THRESHOLD, &FAULT];
 
 /// The challenge file itself.
 pub(crate) const CHALLENGE: Table = Table {
@@ -51,6 +53,12 @@ pub(crate) const CHALLENGE: Table = Table {
             "list of `[[threshold]]`",
             "none",
             "What the run must reach to pass.",
+        ),
+        Key::new(
+            "fault",
+            "list of `[[fault]]`",
+            "none",
+            "What breaks on purpose: see [Faults](faults.md).",
         ),
         Key::new(
             "sim",

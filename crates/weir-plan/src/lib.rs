@@ -38,9 +38,11 @@ mod template;
 mod threshold;
 mod write;
 
+pub mod fault;
 pub mod inject;
 pub mod loads;
 
+pub use fault::{Fault, FaultKind, FaultPlace};
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore, Variation};
 pub use keys::CHALLENGE_TABLES;
 pub use mode::Mode;

@@ -9,6 +9,7 @@ use weir_model::{Grid, Link, RseName};
 use weir_units::{BitRate, Bytes};
 
 use crate::curve::Curve;
+use crate::fault::Fault;
 use crate::phases::Phases;
 use crate::spec::Inject;
 use crate::steps::Step;
@@ -33,6 +34,9 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// The thresholds, in the order of the file; may be empty.
     pub thresholds: Vec<Threshold>,
+    /// The faults, in the order of the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
     /// The challenge file that resolves to this plan without any override; a run folder keeps it.
     #[serde(skip)]
     pub resolved: String,

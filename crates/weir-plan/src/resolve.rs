@@ -68,6 +68,7 @@ pub(crate) fn plan(challenge: &Challenge, overrides: &Overrides) -> Result<Plan,
             .iter()
             .map(|threshold| scaled(threshold, scale))
             .collect(),
+        faults: challenge.faults.clone(),
         resolved: write::challenge(&set),
         sim: challenge.sim.clone(),
     })

@@ -7,6 +7,7 @@ use weir_model::file::Part;
 use weir_model::{Grid, Link};
 use weir_units::{BitRate, Bytes};
 
+use crate::fault::Fault;
 use crate::mode::Mode;
 use crate::phases::Phases;
 use crate::sizing::FileSizes;
@@ -33,6 +34,8 @@ pub struct Challenge {
     pub workloads: Vec<WorkloadSpec>,
     /// Its thresholds, `*` already spread over its sites or links; may be empty.
     pub thresholds: Vec<Threshold>,
+    /// The faults, in the order of the file; no two share a name.
+    pub faults: Vec<Fault>,
     /// The tables about the simulated world, which `weir-sim` reads; `None` if there are none.
     pub sim: Option<Part>,
 }

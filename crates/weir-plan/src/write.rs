@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 use weir_units::duration;
 
+use crate::fault;
 use crate::spec::{Challenge, MatrixSpec, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 use crate::threshold::{Comparison, Subject, Threshold, Unit};
 
@@ -29,6 +30,10 @@ pub(crate) fn challenge(challenge: &Challenge) -> String {
         "threshold",
         challenge.thresholds.iter().map(threshold).collect::<Vec<_>>(),
     );
+    if !challenge.faults.is_empty() {
+        let faults: Vec<Table> = challenge.faults.iter().map(fault::write).collect();
+        put(&mut table, "fault", faults);
+    }
     if let Some(sim) = &challenge.sim {
         put(&mut table, "sim", sim.content().clone());
     }

@@ -124,9 +124,9 @@ fn juno_ramp() {
 /// The handbook would list a key that does not exist, leave one out, or tell another default.
 #[test]
 fn the_handbook_lists_every_key() {
-    let check = |pages: [&str; 2], tables: &[&Table]| {
-        let read = |page| std::fs::read_to_string(root().join("docs").join(page)).unwrap();
-        let text = pages.map(read).concat();
+    let check = |pages: &[&str], tables: &[&Table]| {
+        let read = |page: &&str| std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+        let text = pages.iter().map(read).collect::<Vec<_>>().concat();
         let mut listed: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
         let known: Vec<String> = tables.iter().map(|table| table.markdown()).collect();
         let rows = known.iter().flat_map(|table| table.lines());
@@ -143,6 +143,10 @@ fn the_handbook_lists_every_key() {
             );
         }
     };
-    check(["grid-file.md", "grid-services.md"], GRID_TABLES);
-    check(["challenge-file.md", "challenge-workloads.md"], CHALLENGE_TABLES);
+    check(&["grid-file.md", "grid-services.md"], GRID_TABLES);
+    let pages = ["challenge-file.md", "challenge-workloads.md", "faults.md"];
+    check(&pages, CHALLENGE_TABLES);
+    let faults = std::fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let kinds = weir_plan::fault::kinds_markdown();
+    assert!(faults.contains(&kinds), "docs/faults.md must hold:\n{kinds}");
 }

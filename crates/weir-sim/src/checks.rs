@@ -92,6 +92,11 @@ impl Checks {
         in_use(self.groups[group])
     }
 
+    /// Files that finished, and their bytes.
+    pub(crate) fn finished(&self) -> (u64, u64) {
+        (self.n_settled[Settled::Finished as usize], self.finished_bytes)
+    }
+
     /// Bytes that crossed each link, in the order of the scene.
     pub(crate) fn crossed(&self) -> &[u64] {
         &self.crossed

@@ -12,7 +12,8 @@ use weir_units::BitRate;
 use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::{Policy, imitation_limits};
 use crate::scene::Scene;
-use crate::spec::{CatalogKind, SimPlan};
+use crate::sim_plan::SimPlan;
+use crate::spec::CatalogKind;
 use crate::world::{Listeners, Outcome, Probe, run_observed};
 
 /// Scheduler and catalogue of one run of a comparison.

@@ -9,6 +9,7 @@
 //! | [`network`] | flows over shared capacities: their rates and their ends |
 //! | [`spec`] | the tables of a challenge file about the simulated world |
 //! | [`scene`] | a plan and its simulated world, resolved into numbers |
+//! | [`faults`] | what the challenge breaks on purpose |
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | `catalog` | the catalogue of rules: Weir's, or the model of Rucio's daemons |
 //! | [`policies`] | the schedulers: Weir's, the imitation of FTS, a fixed number per link |
@@ -30,6 +31,7 @@ mod catalog;
 pub mod checks;
 pub mod compare;
 mod draw;
+pub mod faults;
 pub mod flows;
 mod hash;
 pub mod network;
@@ -38,10 +40,13 @@ pub mod policies;
 pub mod report;
 mod row;
 pub mod scene;
+mod sim_plan;
 mod slab;
 pub mod spec;
 mod terms;
+mod unlimited;
 mod want;
 pub mod world;
 
-pub use spec::{SIM_TABLES, SimPlan, SimSpec};
+pub use sim_plan::SimPlan;
+pub use spec::{SIM_TABLES, SimSpec};

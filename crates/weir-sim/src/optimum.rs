@@ -28,7 +28,7 @@ use weir_units::{BitRate, Bytes};
 use wide::Wide;
 
 use crate::scene::{Ask, Scene};
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 use bounds::GIGA;
 pub use result::{Optimum, Span};
 

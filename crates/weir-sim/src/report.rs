@@ -10,7 +10,7 @@ use weir_units::Timestamp;
 use crate::policies::Policy;
 use crate::row::Row;
 use crate::scene::Scene;
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 use crate::world::{Listeners, Outcome, Probe, run_observed};
 
 /// One row in so many is written with [`Rows::Sample`].
@@ -134,8 +134,10 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
         },
         interrupted: None,
         incomplete: None,
-        crosschecks: vec![crosscheck(&outcome)],
-        audit: None,
+        crosschecks: std::iter::once(crosscheck(&outcome))
+            .chain(outcome.crosschecks)
+            .collect(),
+        audit: outcome.audit,
         deleted_files: 0,
         deletions: outcome.deletions.take(),
         parameters,

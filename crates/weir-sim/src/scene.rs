@@ -9,12 +9,16 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use rand_chacha::rand_core::RngCore;
 use weir_model::{Grid, GridIssuer, Link, RseKind, TransferTokens};
-use weir_plan::{Workload, stream};
+use weir_plan::fault::{FaultKind, Service};
+use weir_plan::{Inject, Workload, stream};
 use weir_units::{BitRate, Bytes};
 use weir_world::ErrorClass;
 
 use crate::draw::unit;
-use crate::spec::{Common, Interval, LinkModel, RseModel, Segment, SimPlan, SiteModel, StoreModel, TokenModel};
+use crate::faults::scene_fault::SceneFault;
+use crate::faults::state::{LinkFaults, StorageFaults, lossy_rate};
+use crate::sim_plan::SimPlan;
+use crate::spec::{Common, Interval, LinkModel, RseModel, Segment, SiteModel, StoreModel, TokenModel};
 
 /// Round-trip time of links that the file says nothing of.
 const RTT: Duration = Duration::from_millis(20);
@@ -45,12 +49,14 @@ pub struct Storage {
     pub servers: Vec<(BitRate, u32)>,
     /// Share of attempts that fail here, by class.
     pub failures: Vec<(ErrorClass, f64)>,
+    /// Faults that are on here.
+    pub broken: StorageFaults,
 }
 
 impl Storage {
     /// Time of one deletion while `writes` files are written.
     pub fn delete_time(&self, writes: u32) -> Duration {
-        let base = self.model.delete_time.unwrap_or(DELETE_TIME);
+        let base = self.model.delete_time.unwrap_or(DELETE_TIME) + self.broken.deletion;
         match self.model.delete_load {
             None => base,
             Some(load) => base + base.mul_f64(f64::from(writes) / f64::from(load)),
@@ -82,6 +88,16 @@ pub struct LinkScene {
     pub rtt: Duration,
     /// Indices of its segments, including those of its groups.
     pub via: Vec<usize>,
+    /// Window of one TCP stream.
+    pub window: Bytes,
+    /// TCP streams of one transfer.
+    pub streams: u32,
+    /// Share of packets that are lost.
+    pub loss: f64,
+    /// Largest rates of one transfer: on the path whatever the window, at the source, at the destination.
+    pub stream_rates: [Option<BitRate>; 3],
+    /// Exponent of the round trip in `weight`.
+    pub rtt_exponent: f64,
     /// Largest rate of one transfer; `None` without bound.
     pub stream: Option<BitRate>,
     /// The party that sets that rate.
@@ -96,6 +112,8 @@ pub struct LinkScene {
     pub max_active: u32,
     /// Indices of the groups that it passes, each once.
     pub groups: Vec<usize>,
+    /// Faults that are on there.
+    pub broken: LinkFaults,
 }
 
 /// The party that sets the largest rate of one transfer.
@@ -110,6 +128,18 @@ pub enum StreamLimit {
 }
 
 impl LinkScene {
+    /// Computes the rate of one transfer and its weight from window, round trip, loss and the rates of the ends.
+    pub(crate) fn set_stream(&mut self) {
+        let [rate, source, destination] = self.stream_rates;
+        let window = window_rate(self.window, self.rtt, self.streams);
+        let lossy = lossy_rate(self.loss, self.rtt).map(|rate| BitRate(rate.0.saturating_mul(u64::from(self.streams))));
+        let window = window.into_iter().chain(lossy).min();
+        let caps = [window, rate, source, destination];
+        self.stream = caps.into_iter().flatten().min();
+        self.stream_limit = stream_limit(caps);
+        self.weight = f64::from(self.streams) * weight(self.rtt, self.rtt_exponent);
+    }
+
     /// Whether it leaves its site, so that it crosses sites' connections.
     pub fn is_wide(&self, scene: &Scene) -> bool {
         scene.storages[self.source].site != scene.storages[self.destination].site
@@ -152,6 +182,8 @@ pub struct Ask {
     pub full: Duration,
     /// Until when.
     pub until: Duration,
+    /// How long a file that has come lives; `None` where the catalogue deletes it, or nobody does.
+    pub lifetime: Option<Duration>,
 }
 
 /// Everything a world needs to know of a plan.
@@ -179,10 +211,27 @@ pub struct Scene {
     pub tick: Duration,
     /// The drawn values, for the report.
     pub drawn: BTreeMap<String, String>,
+    /// The faults.
+    pub faults: Vec<SceneFault>,
 }
 
 impl Scene {
-    /// Resolves the simulated world of a plan.
+    /// Times in which the transfer service does not answer: its store is frozen, or it is down.
+    pub(crate) fn service_away(&self) -> Vec<Interval> {
+        let outages = self
+            .faults
+            .iter()
+            .filter(|on| on.is_at(FaultKind::Outage, Service::Transfer));
+        let outages = outages.flat_map(SceneFault::intervals);
+        self.store.freezes.iter().copied().chain(outages).collect()
+    }
+
+    /// The number of workloads.
+    pub(crate) fn n_workloads(&self) -> usize {
+        self.asks.iter().map(|ask| ask.workload + 1).max().unwrap_or(0)
+    }
+
+    /// Resolves the simulated world of a plan, without its faults.
     pub fn new(plan: &SimPlan) -> Scene {
         Builder {
             plan,
@@ -227,6 +276,7 @@ impl Builder<'_> {
             tokens: spec.tokens.or_else(|| tokens_of(&plan.grid)),
             tick: spec.tick,
             drawn: self.drawn,
+            faults: Vec::new(),
         }
     }
 
@@ -289,6 +339,7 @@ impl Builder<'_> {
             ],
             model,
             bandwidth,
+            broken: StorageFaults::default(),
         }
     }
 
@@ -308,34 +359,40 @@ impl Builder<'_> {
         let (source, destination) = (place(&link.source), place(&link.destination));
         let own = [&storages[source], &storages[destination]].map(|end| end.model.stream_rate);
         let streams = model.streams.unwrap_or(1);
-        let caps = [window_rate(&model, rtt, streams), model.stream_rate, own[0], own[1]];
-        LinkScene {
+        let mut scene = LinkScene {
             link: link.clone(),
             source,
             destination,
             capacity: model.capacity,
             rtt,
             via: self.segments(&model),
-            stream: caps.into_iter().flatten().min(),
-            stream_limit: stream_limit(caps),
-            weight: f64::from(streams) * self.weight(rtt),
+            window: model.window.unwrap_or(WINDOW),
+            streams,
+            loss: 0.0,
+            stream_rates: [model.stream_rate, own[0], own[1]],
+            rtt_exponent: self.plan.sim.common.rtt_exponent,
+            stream: None,
+            stream_limit: StreamLimit::Path,
+            weight: 1.0,
             failures: classes(model.failures.as_ref()),
             stalls: model.stalls.unwrap_or(0.0),
             max_active: model.max_active.unwrap_or(self.plan.grid.transfer.max_active_per_link),
             groups: Vec::new(),
-        }
+            broken: LinkFaults::default(),
+        };
+        scene.set_stream();
+        scene
     }
 
     fn segments(&self, model: &LinkModel) -> Vec<usize> {
         let index = |name: &String| self.plan.sim.segments.iter().position(|segment| segment.name == *name);
         model.via.iter().flatten().filter_map(index).collect()
     }
+}
 
-    /// 1 ÷ RTT to the exponent, relative to 100 ms; a round trip counts as at least 0.1 ms.
-    fn weight(&self, rtt: Duration) -> f64 {
-        let relative = rtt.as_secs_f64().max(1e-4) / 0.1;
-        libm::pow(relative, -self.plan.sim.common.rtt_exponent)
-    }
+/// 1 ÷ RTT to the exponent, relative to 100 ms; a round trip counts as at least 0.1 ms.
+fn weight(rtt: Duration, exponent: f64) -> f64 {
+    libm::pow(rtt.as_secs_f64().max(1e-4) / 0.1, -exponent)
 }
 
 /// The token service that a grid file describes, where the tokens of each file live too short: the grid's transfer service exchanges
@@ -403,9 +460,8 @@ fn stream_limit([window, rate, source, destination]: [Option<BitRate>; 4]) -> St
 }
 
 /// Window ÷ RTT; without round trip there is no such bound.
-fn window_rate(model: &LinkModel, rtt: Duration, streams: u32) -> Option<BitRate> {
-    let window = model.window.unwrap_or(WINDOW) * u64::from(streams);
-    (!rtt.is_zero()).then(|| BitRate::of(window, rtt))
+fn window_rate(window: Bytes, rtt: Duration, streams: u32) -> Option<BitRate> {
+    (!rtt.is_zero()).then(|| BitRate::of(window * u64::from(streams), rtt))
 }
 
 fn classes(shares: Option<&BTreeMap<String, f64>>) -> Vec<(ErrorClass, f64)> {
@@ -440,6 +496,7 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
                 from,
                 full,
                 until,
+                lifetime: (rates.inject == Inject::Transfers).then_some(rates.lifetime),
             };
             rates.links.iter().map(ask).collect()
         }
@@ -454,6 +511,7 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
                 from: plan.phases.ramp,
                 full: plan.phases.ramp,
                 until: plan.phases.end(),
+                lifetime: None,
             };
             workload.links().into_iter().map(ask).collect()
         }

@@ -3,7 +3,7 @@
 use weir_sched::{Priority, Terms, VoId};
 use weir_units::Timestamp;
 
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 
 /// The terms of an activity's jobs.
 pub(crate) fn terms(plan: &SimPlan, activity: &str) -> Terms {

@@ -27,6 +27,13 @@ const RATE_PER_CORE: u64 = 2_000_000_000;
 /// # Errors
 /// When the data areas do not fit on the disk.
 pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
+    if let Some(fault) = plan.faults.first() {
+        return Err(RunError::Fault {
+            name: fault.name.clone(),
+            kind: fault.kind.to_string(),
+            place: fault.place.to_string(),
+        });
+    }
     let summary = plan.summary();
     let scratch = existing(options.scratch.as_deref().unwrap_or(&options.out));
     let preflight = Preflight {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_model::file::{Refusal, Section};
 use weir_model::{GRID, Grid, GridName};
 
+use crate::fault;
 use crate::keys::PHASES;
 use crate::phases::Phases;
 use crate::spec::{Challenge, WorkloadSpec};
@@ -35,6 +36,11 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
     } else {
         Vec::new()
     };
+    let faults = if complete {
+        fault::read(section, &grid, &workloads)
+    } else {
+        Vec::new()
+    };
     let sim = section.part("sim");
     let file = section.document().file().to_owned();
     let name = name?.as_str().to_owned();
@@ -48,6 +54,7 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
         phases,
         workloads,
         thresholds,
+        faults,
         sim,
     })
 }

@@ -5,6 +5,27 @@ use weir_plan::CHALLENGE_TABLES;
 
 use crate::{GRID, RATES, problems};
 
+/// What a fault needs beside a key so that the key is looked at.
+fn around(key: &str) -> &'static str {
+    match key {
+        "kind" => "rse = \"A\"\n",
+        "rate" | "rse" => "kind = \"slow-read\"\n",
+        "share" => "kind = \"uneven\"\n",
+        "way" => "kind = \"connections\"\nrse = \"*\"\n",
+        "limit" => "kind = \"connections\"\n",
+        "size" => "kind = \"window\"\n",
+        "factor" => "kind = \"volume\"\n",
+        "workload" => "kind = \"pause\"\n",
+        "error" | "mode" | "above" => "kind = \"failures\"\n",
+        "server" => "kind = \"slow-server\"\n",
+        "to" => "kind = \"reroute\"\n",
+        "rise" => "kind = \"outage\"\nshape = \"ramp\"\n",
+        "period" | "on" => "kind = \"outage\"\nshape = \"periodic\"\n",
+        "delay" => "kind = \"slow-close\"\n",
+        _ => "kind = \"outage\"\n",
+    }
+}
+
 /// A key would be in the handbook but not be read: each listed key, given a date, must be complained about by name and
 /// for its type, and no table may list a key twice.
 #[test]
@@ -32,6 +53,7 @@ fn every_listed_key_is_read() {
                 };
                 format!("{head}{RATES}[[threshold]]\n{metric}{total}{line}")
             }
+            "[[fault]]" => format!("{head}{RATES}[[fault]]\n{}{line}", around(key.name)),
             title => {
                 let kind = title.strip_prefix("[[workload]] ").unwrap();
                 format!(

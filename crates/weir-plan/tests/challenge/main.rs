@@ -1,6 +1,7 @@
 //! Challenge files: valid ones are accepted and planned, everything else is refused.
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
+mod breakage;
 mod faults;
 mod files;
 mod keys;

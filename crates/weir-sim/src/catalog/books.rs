@@ -148,6 +148,8 @@ pub(super) struct Books {
     n_rules: u64,
     n_files: u64,
     pub(super) told: Told,
+    /// Copies that were deleted: the link of a workload that brought each, and its bytes.
+    pub(super) freed: Vec<(usize, u64)>,
     pub(super) deletions: Deletions,
 }
 
@@ -169,6 +171,7 @@ impl Books {
             n_rules: 0,
             n_files: 0,
             told: Told::default(),
+            freed: Vec::new(),
             deletions: Deletions::default(),
         }
     }
@@ -385,6 +388,7 @@ impl Books {
     /// A copy is gone.
     pub(super) fn deleted(&mut self, at: Timestamp, copy: &Copy) {
         self.deletions.done(at.since(copy.due));
+        self.freed.push((copy.ask, copy.size));
         self.in_use[copy.ask] -= 1;
     }
 

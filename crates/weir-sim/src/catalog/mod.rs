@@ -20,7 +20,8 @@ use weir_world::TransferId;
 
 use crate::row::Row;
 use crate::scene::Scene;
-use crate::spec::{CatalogKind, SimPlan};
+use crate::sim_plan::SimPlan;
+use crate::spec::CatalogKind;
 use crate::want::Want;
 use agenda::Agenda;
 use books::Books;
@@ -97,6 +98,11 @@ impl Catalog {
     /// Takes the orders.
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.state.orders)
+    }
+
+    /// Takes the copies that were deleted: the link of a workload that brought each, and its bytes.
+    pub(crate) fn take_freed(&mut self) -> Vec<(usize, u64)> {
+        std::mem::take(&mut self.state.books.freed)
     }
 
     /// Takes the ends that have become known.

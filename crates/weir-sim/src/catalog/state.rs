@@ -30,6 +30,8 @@ pub(crate) struct Around<'a> {
     pub(crate) delete_time: &'a dyn Fn(usize) -> Duration,
     /// Times in which the transfer service does not answer.
     pub(crate) away: &'a [Interval],
+    /// Copies are not deleted before this time has passed since they could be.
+    pub(crate) deletion_delay: Duration,
 }
 
 impl Around<'_> {

@@ -17,8 +17,8 @@ use super::agenda::Task;
 use super::books::{Copy, FileKey, FileState};
 use super::state::{Around, CatalogState, Daemons, Order};
 use crate::scene::Scene;
+use crate::sim_plan::SimPlan;
 use crate::slab::Key;
-use crate::spec::SimPlan;
 use crate::terms;
 
 /// Locks of one transaction (`weir_catalog::rules::PART`).
@@ -344,13 +344,18 @@ impl Weir {
             n_locks: 0,
             is_source: false,
         };
-        let replicas: Vec<Replica> = reaper.waiting.iter().take(CHUNK).zip(0..).map(replica).collect();
+        let may_go = |copy: &Copy| copy.due + around.deletion_delay;
+        let ready = reaper.waiting.iter().take_while(|copy| may_go(copy) <= at);
+        let replicas: Vec<Replica> = ready.take(CHUNK).zip(0..).map(replica).collect();
         let n_chosen = deletion::choose(&replicas, Goal::ObsoleteOnly, at, CHUNK).len();
         reaper.chunk.extend(reaper.waiting.drain(..n_chosen));
         reaper.is_awake = n_chosen > 0;
         if n_chosen > 0 {
             let time = (around.delete_time)(storage) * n_chosen.div_ceil(PARALLEL) as u32;
             state.agenda.add(at + time, Task::Reap(storage as u32));
+        } else if let Some(first) = reaper.waiting.front().filter(|first| may_go(first) > at) {
+            reaper.is_awake = true;
+            state.agenda.add(may_go(first), Task::Reap(storage as u32));
         }
     }
 }

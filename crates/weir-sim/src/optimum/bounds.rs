@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::wide::{Wide, mean_left};
 use crate::scene::{LinkScene, Scene};
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 use weir_units::{BitRate, Bytes};
 
 /// Rates are reckoned in Gb/s, so that the solver sees numbers about one.

@@ -13,7 +13,7 @@ use super::bounds::{Held, SizedFlow, bounds, per_transfer};
 use super::wide::Wide;
 use super::{GIGA, Optimum};
 use crate::scene::Scene;
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 
 /// The steps of one workload.
 #[derive(Default)]

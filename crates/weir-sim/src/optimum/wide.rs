@@ -7,7 +7,8 @@ use weir_units::BitRate;
 
 use crate::background::Background;
 use crate::scene::{Scene, Site};
-use crate::spec::{Segment, SimPlan};
+use crate::sim_plan::SimPlan;
+use crate::spec::Segment;
 
 /// The capacity left to the run, from each moment on.
 type CapacityCurve = Vec<(Duration, BitRate)>;

@@ -1,7 +1,7 @@
 //! Differences between the limits of the imitation of FTS and those given to Weir.
 
 use crate::scene::{LinkScene, Scene, Storage};
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 
 /// Says where they differ, one text each; nothing where none does.
 pub(crate) fn imitation_limits(plan: &SimPlan, scene: &Scene) -> Vec<String> {

@@ -6,6 +6,7 @@ mod slots;
 
 use std::fmt;
 
+use weir_plan::FaultKind;
 use weir_sched::{
     ActivityId, Command, Config, Direction, Event, GroupId, Link, LinkWaits, Op, Record, Resource, Scheduler, SeId,
     Settings, VoId,
@@ -14,7 +15,7 @@ use weir_units::Timestamp;
 use weir_world::Core;
 
 use crate::scene::{LinkScene, Scene};
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 use crate::terms;
 
 pub use fts::Optimizer;
@@ -78,9 +79,13 @@ impl Policy {
     /// Makes the core.
     pub fn core(self, plan: &SimPlan, scene: &Scene) -> AnyCore {
         match self {
+            // A fault: no policy of its own, whatever the service is.
+            _ if plan.faults.iter().any(|fault| fault.kind == FaultKind::Fifo) => {
+                Box::new(Slots::new(slots::fixed_config(plan, scene, u32::MAX)))
+            }
             Policy::Weir | Policy::WeirTargets => Box::new(weir(plan, scene)),
             Policy::Fts => Box::new(Slots::new(slots::fts_config(plan, scene))),
-            Policy::Fixed => Box::new(Slots::new(slots::fixed_config(plan, scene))),
+            Policy::Fixed => Box::new(Slots::new(slots::fixed_config(plan, scene, plan.sim.fixed_active))),
         }
     }
 }

@@ -23,7 +23,7 @@ use super::fts::{LinkLoad, Optimizer};
 use crate::draw;
 use crate::hash::NumberMap;
 use crate::scene::Scene;
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 use crate::terms;
 
 /// How a scheduler of slots is set up.
@@ -110,13 +110,13 @@ pub(crate) fn fts_config(plan: &SimPlan, scene: &Scene) -> SlotsConfig {
 }
 
 /// The same scheduler without an optimizer, within the limits of the grid.
-pub(crate) fn fixed_config(plan: &SimPlan, scene: &Scene) -> SlotsConfig {
+pub(crate) fn fixed_config(plan: &SimPlan, scene: &Scene, active: u32) -> SlotsConfig {
     let grid = &plan.grid.transfer;
     SlotsConfig {
         most: u32::MAX,
         per_link: Duration::ZERO,
         retry_delay: grid.retry_delay,
-        ..config(plan, scene, ActiveLimit::Fixed(plan.sim.fixed_active), u32::MAX)
+        ..config(plan, scene, ActiveLimit::Fixed(active), u32::MAX)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use weir_model::file::{Key, Refusal, Section, Table, nearest, one_of};
-use weir_model::{Grid, GridName, RseName};
+use weir_model::{Grid, GridName, Pattern, RseName};
 use weir_units::BitRate;
 
+use super::Segment;
 use super::values::{capacity, changes, number, rate, share};
-use super::{Pattern, Segment};
 
 /// A resource that several storage elements share.
 #[derive(Debug, Clone, PartialEq)]

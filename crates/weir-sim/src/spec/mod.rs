@@ -6,7 +6,6 @@
 
 mod group;
 mod keys;
-mod pattern;
 mod read;
 mod rucio;
 mod segment;
@@ -16,13 +15,11 @@ mod values;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_model::file::{Problem, Table};
-use weir_model::{Link, RseName, SiteName};
-use weir_plan::Plan;
+use weir_model::file::Table;
+use weir_model::{Link, LinkPattern, Pattern, RseName, SiteName};
 use weir_units::{BitRate, Timestamp};
 
 pub use group::Group;
-use pattern::{LinkPattern, Pattern};
 pub use rucio::{CatalogKind, RucioModel};
 pub use segment::Segment;
 pub use signals::SignalsModel;
@@ -410,35 +407,5 @@ impl SimSpec {
     /// How an activity is treated.
     pub fn activity(&self, name: &str) -> ActivityModel {
         self.activities.get(name).copied().unwrap_or_default()
-    }
-}
-
-/// A plan with the simulated world that it is to run in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SimPlan {
-    /// The plan.
-    pub plan: Plan,
-    /// The world.
-    pub sim: SimSpec,
-}
-
-impl SimPlan {
-    /// Reads the world of a plan.
-    ///
-    /// # Errors
-    /// See [`SimSpec::of`].
-    pub fn of(plan: Plan) -> Result<Self, Vec<Problem>> {
-        Ok(Self {
-            sim: SimSpec::of(&plan)?,
-            plan,
-        })
-    }
-}
-
-impl std::ops::Deref for SimPlan {
-    type Target = Plan;
-
-    fn deref(&self) -> &Plan {
-        &self.plan
     }
 }

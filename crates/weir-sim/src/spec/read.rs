@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_model::file::{Problem, Refusal, Section, nearest};
-use weir_model::{Grid, GridName};
+use weir_model::{Grid, GridName, LinkPattern, Pattern};
 use weir_plan::{Plan, Workload};
 
 use super::group;
@@ -16,8 +16,8 @@ use super::values::{
     step, time, zero_or_step,
 };
 use super::{
-    ActivityModel, Common, CurvePoint, FailureShares, FtsModel, Interval, LinkModel, LinkPattern, Pattern, RseModel,
-    Segment, Servers, SimSpec, SiteModel, StoreModel, TokenModel,
+    ActivityModel, Common, CurvePoint, FailureShares, FtsModel, Interval, LinkModel, RseModel, Segment, Servers,
+    SimSpec, SiteModel, StoreModel, TokenModel,
 };
 
 /// Transfers per link of the policy `fixed`, where nothing is said.

@@ -1,12 +1,12 @@
 //! The life of one attempt: prepared, connected, moving, read back, complete; or failed on the way.
 
-use rand_chacha::ChaCha8Rng;
 use weir_sched::Input;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
 use super::attempt_state::{Attempt, Fate, Preparation, Step};
 use super::events::Event;
+use super::fate::Drawn;
 use super::storage::Way;
 use super::{Part, World};
 use crate::draw;
@@ -32,7 +32,20 @@ impl World {
         entry.attempts += 1;
         entry.started = Some(now);
         let (first, size, streamed) = (entry.attempts == 1, entry.size, entry.mode == CopyMode::Streamed);
-        let fate = self.draw_fate(link, size);
+        let drawn = Drawn {
+            link,
+            size,
+            mode: entry.mode,
+            workload: ask.workload,
+            injected: entry.injected,
+        };
+        let fate = self.broken_fate(&drawn).unwrap_or_else(|| self.draw_fate(link, size));
+        let destination = self.scene.links[link].destination;
+        let (fate, stored) = match fate {
+            Fate::Refused(..) => (fate, 0),
+            _ if self.store_bytes(destination, size) => (fate, size),
+            _ => (Fate::Refused(ErrorClass::NoSpace, Party::Destination), 0),
+        };
         let preparation = self.preparation(link, first, streamed);
         let time: std::time::Duration = preparation.iter().map(|(_, time)| *time).sum();
         let key = self.attempts.insert(Attempt {
@@ -55,6 +68,8 @@ impl World {
             data_since: now,
             accounted: 0,
             moved: 0,
+            carried: 0,
+            stored,
         });
         if let Some(entry) = self.files.get_mut(file) {
             entry.attempt = Some(key);
@@ -84,6 +99,9 @@ impl World {
         if let Some(model) = &self.scene.tokens {
             steps[0].1 = self.tokens.wait(model, self.now);
         }
+        if self.breaking.conditions.no_issuer {
+            steps[0].1 = self.scene.common.stall_timeout;
+        }
         let storage = &self.scene.storages[scene.destination];
         let overwrites = storage.model.overwrite.unwrap_or(0.0);
         if first && overwrites > 0.0 && draw::draw(&mut self.random[link]) < overwrites {
@@ -103,33 +121,6 @@ impl World {
             self.book.step(link, step, (from, to));
             from = to;
         }
-    }
-
-    fn draw_fate(&mut self, link: usize, size: u64) -> Fate {
-        let scene = &self.scene.links[link];
-        let [source, destination] = [scene.source, scene.destination].map(|end| &self.scene.storages[end].failures);
-        if scene.failures.is_empty() && source.is_empty() && destination.is_empty() && scene.stalls == 0.0 {
-            return Fate::Well;
-        }
-        let random = &mut self.random[link];
-        if draw::draw(random) < scene.stalls {
-            return Fate::Stalls(part(random, size));
-        }
-        let places = [
-            (&scene.failures, Party::Network),
-            (source, Party::Source),
-            (destination, Party::Destination),
-        ];
-        for (shares, party) in places {
-            if shares.is_empty() {
-                continue;
-            }
-            let drawn = draw::pick(draw::draw(random), shares.iter().map(|(_, share)| *share));
-            if let Some(which) = drawn {
-                return fate_of(shares[which].0, party, random, size);
-            }
-        }
-        Fate::Well
     }
 
     /// An attempt is prepared.
@@ -185,10 +176,7 @@ impl World {
     fn begin_flow(&mut self, key: Key) {
         let Some(attempt) = self.attempts.get(key) else { return };
         let file = self.files.get(attempt.file).expect("a file outlives its attempts");
-        let size = match attempt.fate {
-            Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
-            _ => file.size,
-        };
+        let size = attempt.flow_bytes(file.size);
         let (link, servers, streamed) = (attempt.link, attempt.servers, file.mode == CopyMode::Streamed);
         let class = self.class_of(link, servers, streamed);
         let flow = self
@@ -205,11 +193,13 @@ impl World {
         self.doors[ends[1]].begin(Way::Write);
         for end in ends {
             self.foresee_stall(end);
+            self.load_server(end);
         }
+        self.foresee_dark_start(link as usize);
         self.watch(link, key);
     }
 
-    fn class_of(&mut self, link: u32, servers: [Option<u8>; 2], streamed: bool) -> crate::network::ClassId {
+    pub(super) fn class_of(&mut self, link: u32, servers: [Option<u8>; 2], streamed: bool) -> crate::network::ClassId {
         if let Some(class) = self.classes.get(&(link, servers, streamed)) {
             return *class;
         }
@@ -224,7 +214,7 @@ impl World {
         self.doors[scene.destination].path(Way::Write, servers[1], &mut path);
         let weight = Weight::new(scene.weight).unwrap_or(Weight::ONE);
         // A path without any limit would move a file at once: 1 Eb/s stands for that.
-        let cap = scene.stream.unwrap_or(super::storage::UNLIMITED);
+        let cap = scene.stream.unwrap_or(crate::unlimited::UNLIMITED);
         // Classes of their own for each link: the book tells whose flows were held back.
         let class = self
             .network
@@ -246,16 +236,11 @@ impl World {
         if attempt.reads_back {
             self.doors[destination].end(Way::Read);
             (attempt.step, attempt.step_since) = (Some(Step::Close), at);
-            return self
-                .events
-                .add(at + self.scene.common.finalization, Event::Complete(key));
+            return self.events.add(at + self.closing(destination), Event::Complete(key));
         }
         let size = self.files.get(attempt.file).map_or(0, |file| file.size);
         let stall_timeout = self.scene.common.stall_timeout;
-        attempt.moved = match attempt.fate {
-            Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
-            _ => size,
-        };
+        attempt.moved = attempt.flow_bytes(size);
         let (fate, moved, link) = (attempt.fate, attempt.moved, attempt.link as usize);
         let stalls = matches!(fate, Fate::Stalls(_));
         attempt.step = Some(if stalls { Step::Stall } else { Step::Close });
@@ -264,13 +249,12 @@ impl World {
         self.doors[source].end(Way::Read);
         self.doors[destination].end(Way::Write);
         self.checks.moved(&self.scene, link, moved);
+        self.count(link, moved);
         match fate {
             Fate::Breaks(class, party, _) => self.fail(key, class, party, Phase::Transfer, at),
             Fate::Stalls(_) => self.events.add(at + stall_timeout, Event::Fail(key)),
             _ if self.scene.storages[destination].model.readback == Some(true) => self.read_back(key, destination),
-            _ => self
-                .events
-                .add(at + self.scene.common.finalization, Event::Complete(key)),
+            _ => self.events.add(at + self.closing(destination), Event::Complete(key)),
         }
     }
 
@@ -284,7 +268,7 @@ impl World {
         let mut path = Vec::new();
         self.doors[destination].path(Way::Read, server, &mut path);
         let cap = self.scene.storages[destination].model.stream_rate;
-        let cap = Rate::from(cap.unwrap_or(super::storage::UNLIMITED));
+        let cap = Rate::from(cap.unwrap_or(crate::unlimited::UNLIMITED));
         let class = self.network.class_of(2 * link + 2, &path, Weight::ONE, Some(cap));
         self.book.class(class, link as usize, true);
         let flow = self.network.start(self.now, class, Bytes(size));
@@ -305,7 +289,9 @@ impl World {
         if let Fate::Corrupt(class, party) = attempt.fate {
             return self.fail(key, class, party, Phase::Finalization, at);
         }
-        let bytes = Bytes(attempt.moved);
+        let (bytes, link) = (Bytes(attempt.moved), attempt.link as usize);
+        self.vanish(link);
+        let Some(attempt) = self.attempts.get(key) else { return };
         let Some(file) = self.files.get_mut(attempt.file) else {
             return;
         };
@@ -341,10 +327,10 @@ impl World {
             return Bytes::ZERO;
         };
         match attempt.flow {
-            Some(flow) if !attempt.reads_back => self
-                .probe
-                .within(Part::Network, || self.network.moved(self.now, flow))
-                .unwrap_or_default(),
+            Some(flow) if !attempt.reads_back => {
+                let moved = self.probe.within(Part::Network, || self.network.moved(self.now, flow));
+                Bytes(attempt.carried + moved.unwrap_or_default().0)
+            }
             _ => Bytes(attempt.moved),
         }
     }
@@ -368,6 +354,7 @@ impl World {
             self.book.failed(attempt.link as usize, attempt.moved, span);
         }
         self.release(key, &attempt);
+        self.keep_or_free(&attempt, matches!(outcome, Outcome::Done { .. }), at);
         self.checks.ended(&self.scene, attempt.link as usize, attempt.moved);
         if let Some(file) = self.files.get_mut(attempt.file) {
             file.attempt = None;
@@ -395,12 +382,14 @@ impl World {
             self.doors[destination].end(Way::Read);
             return;
         }
-        attempt.moved = moved.0;
+        attempt.moved = attempt.carried + moved.0;
+        let attempt_moved = attempt.moved;
         let link = attempt.link as usize;
         self.account_moved(key, self.now);
         self.doors[source].end(Way::Read);
         self.doors[destination].end(Way::Write);
-        self.checks.moved(&self.scene, link, moved.0);
+        self.checks.moved(&self.scene, link, attempt_moved);
+        self.count(link, attempt_moved);
     }
 
     /// Releases every slot that it holds; waiting attempts go on.
@@ -427,7 +416,7 @@ impl World {
     }
 
     /// An attempt got the place it waited for.
-    fn go_on(&mut self, key: Key) {
+    pub(super) fn go_on(&mut self, key: Key) {
         self.account_step(key, self.now);
         let Some(attempt) = self.attempts.get_mut(key) else {
             return;
@@ -439,21 +428,6 @@ impl World {
 
     pub(super) fn tell(&mut self, core: u32, op: OpId, event: WorldEvent) {
         self.cores[core as usize].inputs.push(Input::World(op, event));
-    }
-}
-
-fn part(random: &mut ChaCha8Rng, size: u64) -> u64 {
-    ((u128::from(size) * draw::index(random, 1 << 16) as u128) >> 16) as u64
-}
-
-/// Where in its life an attempt of this class of error fails.
-fn fate_of(class: ErrorClass, party: Party, random: &mut ChaCha8Rng, size: u64) -> Fate {
-    match class {
-        ErrorClass::Checksum | ErrorClass::Size => Fate::Corrupt(class, party),
-        ErrorClass::Network | ErrorClass::Timeout | ErrorClass::NoSpace | ErrorClass::Stall => {
-            Fate::Breaks(class, party, part(random, size))
-        }
-        _ => Fate::Refused(class, party),
     }
 }
 

@@ -40,6 +40,20 @@ pub(crate) struct Attempt {
     pub(super) accounted: u64,
     /// Bytes that arrived by flows that have ended.
     pub(super) moved: u64,
+    /// The part of the bytes of its flow that moved before it was led over to another class.
+    pub(super) carried: u64,
+    /// Bytes of room that it holds at a destination with a quota.
+    pub(super) stored: u64,
+}
+
+impl Attempt {
+    /// Bytes that its flow has to move, of a file of this size.
+    pub(super) fn flow_bytes(&self, size: u64) -> u64 {
+        match self.fate {
+            Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
+            _ => size,
+        }
+    }
 }
 
 /// A step of an attempt, other than the flow of its bytes.

@@ -159,6 +159,10 @@ impl WaitBook {
         self.deficits.injected(link, bytes, at.since(Timestamp(0)));
     }
 
+    pub(super) fn held_back(&mut self, link: usize, (from, to): (Timestamp, Timestamp)) {
+        self.deficits.held_back(link, span(from, to));
+    }
+
     pub(super) fn moved(&mut self, link: usize, bytes: u64, (from, to): (Timestamp, Timestamp)) {
         self.deficits.moved(link, bytes, span(from, to));
     }

@@ -12,7 +12,8 @@ use weir_world::Failure;
 use super::events::Event;
 use super::{Row, Want, World};
 use crate::catalog::{Around, Catalog, Order, Told};
-use crate::spec::{Interval, SimPlan};
+use crate::sim_plan::SimPlan;
+use crate::spec::Interval;
 use crate::terms;
 
 /// The catalogue between the injectors and the transfer service.
@@ -25,6 +26,10 @@ pub(super) struct Chain {
     /// The next moment for which an event is there.
     wake: Option<Timestamp>,
     n_submitted: u64,
+    /// Jobs that a fault holds back, by the time at which they may go, and when the last of them may.
+    late: BTreeMap<(Timestamp, u64), Order>,
+    free: Timestamp,
+    n_late: u64,
 }
 
 impl Chain {
@@ -44,9 +49,12 @@ impl Chain {
         Some(Self {
             catalog: Catalog::new(plan, world.scene(), plan.sim.catalog),
             jobs: jobs.collect(),
-            away: plan.sim.store.freezes.clone(),
+            away: world.scene().service_away(),
             wake: None,
             n_submitted: 0,
+            late: BTreeMap::new(),
+            free: Timestamp(0),
+            n_late: 0,
         })
     }
 
@@ -73,15 +81,27 @@ impl Chain {
 
     /// Runs the tasks that are due, and schedules the next ones.
     pub(super) fn turn(&mut self, world: &mut World) {
+        if world.breaking.conditions.no_catalog {
+            return; // it is woken when it is back
+        }
         let away = &self.away;
         self.catalog.turn(
             world.now,
             &Around {
                 delete_time: &|storage| world.delete_time(storage),
                 away,
+                deletion_delay: world.breaking.conditions.deletion,
             },
         );
+        for (ask, bytes) in self.catalog.take_freed() {
+            let link = world.scene().asks[ask].link;
+            world.free_bytes(world.scene().links[link].destination, bytes);
+        }
         for order in self.catalog.take_orders() {
+            self.hold_back(world, order);
+        }
+        while let Some(first) = self.late.first_entry().filter(|first| first.key().0 <= world.now) {
+            let order = first.remove();
             self.carry_out(world, order);
         }
         if self.wake.is_some_and(|wake| wake <= world.now) {
@@ -93,6 +113,23 @@ impl Chain {
             self.wake = Some(due);
             world.events.add(due, Event::Catalog);
         }
+    }
+
+    /// Carries an order out, at once or as late as a fault says.
+    fn hold_back(&mut self, world: &mut World, order: Order) {
+        let now = &world.breaking.conditions;
+        let files = match &order {
+            Order::Submit { files, .. } => files.len() as u32,
+            Order::Cancel(_) => 0,
+        };
+        if files == 0 || now.submission.is_zero() && now.per_request.is_zero() {
+            return self.carry_out(world, order);
+        }
+        self.free = self.free.max(world.now) + now.per_request * files;
+        let at = self.free + now.submission;
+        self.n_late += 1;
+        self.late.insert((at, self.n_late), order);
+        world.events.add(at, Event::Catalog);
     }
 
     fn carry_out(&mut self, world: &mut World, order: Order) {

@@ -15,6 +15,8 @@ pub(crate) struct CoreRunner {
     pub(crate) inputs: Vec<Input>,
     pub(crate) wake: Option<Timestamp>,
     pub(crate) store: Store,
+    /// It decides nothing before this moment.
+    pub(crate) held_until: Timestamp,
 }
 
 impl CoreRunner {
@@ -24,12 +26,14 @@ impl CoreRunner {
             inputs: Vec::new(),
             wake: None,
             store: Store::default(),
+            held_until: Timestamp(0),
         }
     }
 
     /// Whether it has anything to do.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        !self.inputs.is_empty() || self.wake.is_some_and(|at| at <= now)
+        let has_work = !self.inputs.is_empty() || self.wake.is_some_and(|at| at <= now);
+        has_work && self.held_until <= now
     }
 }
 

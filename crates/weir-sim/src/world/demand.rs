@@ -8,7 +8,7 @@ use weir_measure::chain::RuleRow;
 use weir_measure::chain_report::DeletionReport;
 use weir_measure::deficit::DeficitBook;
 use weir_measure::{Failure, Measured, Measurement, Signals};
-use weir_plan::{Inject, LedgerRow, LinkObservation, RatesCore, RatesPlan, Workload, stream};
+use weir_plan::{Held, Inject, LedgerRow, LinkObservation, RatesCore, RatesPlan, Workload, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, TransferId};
@@ -19,8 +19,10 @@ use super::steps::{Stepper, failure};
 use super::usage::UsageBook;
 use super::{Demand, Row, Usage, Want, World};
 use crate::draw;
+use crate::faults::conditions::WorkloadCondition;
 use crate::policies::ends;
-use crate::spec::{CatalogKind, SimPlan};
+use crate::sim_plan::SimPlan;
+use crate::spec::CatalogKind;
 use crate::terms;
 
 /// Files in one job: the job size of a data challenge.
@@ -43,6 +45,8 @@ struct Injector {
     source_files: Option<Vec<u64>>,
     /// Whether it injects the asked bytes whatever became of earlier ones.
     is_open_loop: bool,
+    /// Another controller has stopped it until then.
+    stopped_until: Timestamp,
 }
 
 /// Observations of one link of a workload.
@@ -55,6 +59,10 @@ struct Tally {
     wants: Vec<Want>,
     /// How long after an injection the link's turn comes.
     phase: Duration,
+    /// Bytes that the injector counts and that never came to be, less those that it does not count.
+    phantom: i64,
+    /// The part of a file by which a wrong volume is behind.
+    owed: f64,
 }
 
 /// Everything that comes from the plan; see the module.
@@ -268,6 +276,32 @@ impl<'s> Traffic<'s> {
 }
 
 impl Tally {
+    /// Asks for a file: as it is, or as the faults of its workload have it.
+    fn want(&mut self, size: u64, wanted: Timestamp, broken: &WorkloadCondition) {
+        let mut copies = 1;
+        if let Some(volume) = broken.volume {
+            self.owed += volume;
+            copies = self.owed as u64;
+            self.owed -= copies as f64;
+        }
+        self.injected += size;
+        self.phantom += size as i64 * (1 - copies as i64);
+        self.queued += size * copies;
+        let piece = broken.size.unwrap_or(size).min(size).max(1);
+        for _ in 0..copies {
+            let mut left = size;
+            while left > 0 {
+                let size = piece.min(left);
+                left -= size;
+                self.wants.push(Want {
+                    size,
+                    wanted,
+                    mode: CopyMode::Pull,
+                });
+            }
+        }
+    }
+
     fn ended(&mut self, row: &Row) {
         self.queued -= row.size;
         if row.state == Settled::Finished {
@@ -321,6 +355,7 @@ fn injector(plan: &SimPlan, workload: usize, rates: &RatesPlan, core: RatesCore,
     Injector {
         source_files: makes_rules.then(|| source_files.collect()),
         is_open_loop,
+        stopped_until: Timestamp(0),
         workload,
         core,
         first_ask: world.scene().asks.iter().position(of_workload).unwrap_or(0),
@@ -343,6 +378,14 @@ impl Demand for Traffic<'_> {
         let Some(injector) = self.by_workload.get(&workload).map(|at| &mut self.injectors[*at]) else {
             return;
         };
+        let broken = world.condition(workload);
+        if let Some(until) = broken.stops(|| world.active_of(workload), world.now) {
+            injector.stopped_until = until;
+        }
+        if broken.is_paused || injector.stopped_until > world.now {
+            let again = world.now + injector.interval;
+            return world.events.add(again, Event::Inject(workload as u32));
+        }
         let first = injector.first_ask;
         for (place, (seen, tally)) in injector.observed.iter_mut().zip(&self.tallies[first..]).enumerate() {
             let (delivered, queued) = if injector.is_open_loop {
@@ -350,7 +393,8 @@ impl Demand for Traffic<'_> {
             } else {
                 (tally.delivered, tally.queued)
             };
-            (seen.delivered, seen.queued) = (Bytes(delivered), Bytes(queued));
+            let counted = delivered.saturating_add_signed(tally.phantom);
+            (seen.delivered, seen.queued) = (Bytes(counted), Bytes(queued));
             if let Some((chain, files)) = self.chain.as_ref().zip(injector.source_files.as_ref()) {
                 let waiting = tally.wants.len() as u64;
                 seen.free_files = Some(files[place].saturating_sub(chain.in_use(first + place) + waiting));
@@ -360,24 +404,28 @@ impl Demand for Traffic<'_> {
         injector.core.cycle(world.now, &injector.observed, &mut injections);
         for row in injector.core.take_ledger() {
             self.given_up += row.given_up;
+            if row.held == Some(Held::Backlog)
+                && let Some(ask) = injector.observed.iter().position(|seen| seen.link == row.link)
+            {
+                let link = world.scene().asks[injector.first_ask + ask].link;
+                world.book.held_back(link, (row.from, row.to));
+            }
             (self.ledger)(&row);
         }
         for injection in &injections {
             let ask = injector.first_ask + injection.place;
             let tally = &mut self.tallies[ask];
-            tally.queued += injection.size.0;
-            tally.injected += injection.size.0;
-            if tally.wants.is_empty() {
+            let before = tally.wants.len();
+            tally.want(injection.size.0, injection.wanted_at, &broken);
+            if before == 0 && !tally.wants.is_empty() {
                 let phase = tally.phase;
                 world.events.add(world.now + phase, Event::Submit(ask as u32));
             }
-            self.tallies[ask].wants.push(Want {
-                size: injection.size.0,
-                wanted: injection.wanted_at,
-                mode: CopyMode::Pull,
-            });
         }
-        let soonest = world.now + injector.interval;
+        let soonest = world.now
+            + broken
+                .comb
+                .map_or(injector.interval, |comb| comb.max(injector.interval));
         if let Some(due) = injector.core.next_due(world.now) {
             world
                 .events

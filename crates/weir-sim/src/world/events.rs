@@ -38,6 +38,14 @@ pub(crate) enum Event {
     OutageLasts(u32, u32),
     /// A link's transfer reports how far it is.
     Marker(u32),
+    /// A fault changes its level, for the `n`th time.
+    Fault(u32, u32),
+    /// Transfers of a link on which nothing moves fail now.
+    Dark(u32),
+    /// The server of a storage element dies.
+    Crash(u32),
+    /// So many bytes are deleted at a storage element.
+    Freed(u32, u64),
     /// The asked rates of links change.
     Targets,
     /// Counts are sampled.

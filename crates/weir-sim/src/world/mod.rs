@@ -9,12 +9,17 @@ mod account;
 mod attempt;
 mod attempt_state;
 mod book;
+mod breaking;
+mod breaking_state;
 mod chain;
 mod core_runner;
 mod demand;
 mod events;
+mod fate;
 mod file;
+mod keeping;
 mod meters;
+mod outages;
 mod probe;
 mod run;
 mod steps;
@@ -35,6 +40,7 @@ use weir_world::{Failure, OpId, TransferId, WorldEvent};
 
 use crate::background;
 use crate::checks::Checks;
+use crate::faults::conditions::WorkloadCondition;
 use crate::hash::NumberMap;
 use crate::network::{ClassId, Ended, FlowId, Network};
 use crate::policies::AnyCore;
@@ -42,6 +48,7 @@ use crate::scene::{Scene, outages};
 use crate::slab::{Key, Slab};
 use attempt_state::Attempt;
 use book::WaitBook;
+use breaking_state::Breaking;
 use core_runner::CoreRunner;
 use events::{Event, Events};
 use file::{File, Files};
@@ -85,6 +92,7 @@ pub struct World {
     effects: Vec<Effect>,
     probe: Probe,
     book: WaitBook,
+    breaking: Breaking,
     /// The number of each link, by source and destination.
     link_numbers: BTreeMap<(usize, usize), usize>,
 }
@@ -128,6 +136,7 @@ impl World {
             effects: Vec::new(),
             probe: Probe::default(),
             book: WaitBook::new(&scene, Duration::from_secs(1)),
+            breaking: Breaking::new(&scene, scene.n_workloads()),
             link_numbers: numbers(&scene),
             wires,
             scene,
@@ -155,6 +164,7 @@ impl World {
                     .add(Timestamp(0) + outage.at + outage.length, Event::Outage(at, false));
             }
         }
+        self.foresee_faults();
     }
 
     /// The time of the last moment.
@@ -175,6 +185,22 @@ impl World {
     /// Transfers that run.
     pub fn active(&self) -> usize {
         self.attempts.len()
+    }
+
+    /// The condition of a workload under the faults that are on.
+    pub(crate) fn condition(&self, workload: usize) -> WorkloadCondition {
+        let now = self.breaking.conditions.workloads.get(workload);
+        now.copied().unwrap_or_default()
+    }
+
+    /// Transfers of a workload that run.
+    pub(crate) fn active_of(&self, workload: usize) -> usize {
+        let of = |attempt: &Attempt| {
+            self.files
+                .get(attempt.file)
+                .is_some_and(|file| self.scene.asks[file.ask as usize].workload == workload)
+        };
+        self.attempts.iter().filter(|(_, attempt)| of(attempt)).count()
     }
 
     /// Transfers that wait.
@@ -281,7 +307,7 @@ impl World {
 
     /// The next moment at which anything happens; `None` if nothing ever will.
     pub fn next_moment(&mut self) -> Option<Timestamp> {
-        if self.cores.iter().any(|core| core.is_due(self.now)) {
+        if (0..self.cores.len()).any(|core| self.may_step(core)) {
             return Some(self.now);
         }
         let flow = self.probe.within(Part::Network, || self.network.next_end());
@@ -335,48 +361,17 @@ impl World {
                 self.wires
                     .change(segment as usize, capacity, &mut self.network, self.now);
             }
-            Event::Outage(storage, begins) => {
-                if let Some(number) = self.doors[storage as usize].outage(begins) {
-                    let patience = at + self.scene.common.stall_timeout;
-                    self.events.add(patience, Event::OutageLasts(storage, number));
-                }
-            }
+            Event::Outage(storage, begins) => self.outage(storage as usize, begins, at),
             Event::OutageLasts(storage, number) => self.outage_lasts(storage as usize, number),
             Event::Marker(link) => self.marker(link),
+            Event::Fault(number, change) => self.break_or_mend(number as usize, change as usize),
+            Event::Dark(link) => self.dark_lasts(link as usize),
+            Event::Crash(storage) => self.crash(storage as usize, at),
+            Event::Freed(storage, bytes) => self.free_bytes(storage as usize, bytes),
             Event::Catalog => demand.catalog(self),
             Event::Targets => demand.targets(self),
             Event::Sample => demand.sample(self),
             Event::Withdraw => demand.withdraw(self),
-        }
-    }
-
-    /// A transfer begins at a storage element: in an outage it will time out.
-    fn foresee_stall(&mut self, storage: usize) {
-        if let Some(number) = self.doors[storage].lasting() {
-            let patience = self.now + self.scene.common.stall_timeout;
-            self.events.add(patience, Event::OutageLasts(storage as u32, number));
-        }
-    }
-
-    /// Fails transfers that have stalled for too long at a storage element without data flow.
-    fn outage_lasts(&mut self, storage: usize, number: u32) {
-        if self.doors[storage].lasting() != Some(number) {
-            return;
-        }
-        let (now, patience) = (self.now, self.scene.common.stall_timeout);
-        let touches = |attempt: &Attempt| {
-            let link = &self.scene.links[attempt.link as usize];
-            let touches = link.source == storage || link.destination == storage;
-            touches && attempt.flow.is_some() && attempt.flows_since + patience <= now
-        };
-        let stuck: Vec<Key> = self
-            .attempts
-            .iter()
-            .filter(|(_, attempt)| touches(attempt))
-            .map(|(key, _)| key)
-            .collect();
-        for key in stuck {
-            self.give_up(key);
         }
     }
 
@@ -405,9 +400,7 @@ impl World {
     fn step_cores(&mut self, demand: &mut dyn Demand) {
         for round in 0.. {
             assert!(round < RESTLESS, "a core does not come to rest at {:?}", self.now);
-            let due: Vec<usize> = (0..self.cores.len())
-                .filter(|core| self.cores[*core].is_due(self.now))
-                .collect();
+            let due: Vec<usize> = (0..self.cores.len()).filter(|core| self.may_step(*core)).collect();
             if due.is_empty() {
                 return;
             }
@@ -417,8 +410,18 @@ impl World {
         }
     }
 
+    /// Whether a core has anything to do, and its service is there to do it.
+    fn may_step(&self, core: usize) -> bool {
+        self.cores[core].is_due(self.now) && !self.breaking.conditions.no_transfer
+    }
+
     fn step_core(&mut self, core: usize, demand: &mut dyn Demand) {
+        let pause = self.breaking.conditions.decisions;
         let place = &mut self.cores[core];
+        if let Some(pause) = pause {
+            place.held_until = self.now + pause;
+            self.events.add(place.held_until, Event::Wake(core as u32));
+        }
         if place.wake.take_if(|at| *at <= self.now).is_some() {
             place.inputs.push(Input::Timer);
         }

@@ -4,21 +4,27 @@ use std::time::Duration;
 
 use weir_measure::chain::RuleRow;
 use weir_measure::chain_report::DeletionReport;
+use weir_measure::report::{Audit, CrossCheck};
 use weir_measure::{Measured, Signals};
-use weir_plan::{LedgerRow, stream};
+use weir_plan::{FaultKind, LedgerRow, stream};
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
 use super::{Part, Probe, Row, Usage, World};
 use crate::checks::Checks;
 use crate::draw::draw;
+use crate::faults::prepare::prepare;
 use crate::optimum::exceeded;
 use crate::policies::Policy;
 use crate::scene::{Scene, Storage};
-use crate::spec::{SignalsModel, SimPlan};
+use crate::sim_plan::SimPlan;
+use crate::spec::SignalsModel;
 
 /// Longest time after the drain, and after the store's last freeze, in which withdrawn transfers may end.
 const LAST_ENDS: Duration = Duration::from_secs(86_400);
+/// A time that no run lasts.
+const FOR_EVER: Duration = Duration::from_secs(1_000 * 366 * 86_400);
+
 /// Receivers of a run's rows.
 pub struct Listeners<'s> {
     /// Hears of every transfer that ends, in the order of ends.
@@ -36,6 +42,10 @@ pub struct Outcome {
     pub measured: Measured,
     /// The scene it played in.
     pub scene: Scene,
+    /// Counters of storage elements at which a fault is.
+    pub crosschecks: Vec<CrossCheck>,
+    /// The result of reading files back, where a fault makes some of them vanish.
+    pub audit: Option<Audit>,
     /// The checks of invariants.
     pub checks: Checks,
     /// The account of deletions; `None` if none was due.
@@ -59,7 +69,8 @@ pub fn run(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_>) -> Out
 
 /// As [`run`], and publishes its activity to `probe`.
 pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_>, probe: &Probe) -> Outcome {
-    let scene = Scene::new(plan);
+    let mut scene = Scene::new(plan);
+    prepare(&mut scene, plan);
     let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);
     world.set_marker_interval(plan.sim.marker_interval);
@@ -68,7 +79,8 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
     let mut traffic = Traffic::new(plan, &mut world, policy.has_targets(), &mut *listeners.ledger);
-    let freezes = plan.sim.store.freezes.iter();
+    let away = scene.service_away();
+    let freezes = away.iter().filter(|away| away.length < FOR_EVER);
     let thaw = freezes.map(|freeze| Timestamp(0) + freeze.at + freeze.length).max();
     let thaw = thaw.unwrap_or_default();
     while let Some(next) = world.next_moment() {
@@ -101,9 +113,13 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     let (left, now) = (world.files.len(), world.now());
     let (injected, given_up) = (traffic.injected(), traffic.given_up);
     world.checks.close(now, left, traffic.submitted());
-    for text in exceeded(plan, &scene, world.checks.crossed(), now.since(Timestamp(0))) {
-        world.checks.violate(now, &text);
+    // Bounds are those of the routes without faults.
+    if !plan.faults.iter().any(|fault| fault.kind == FaultKind::Reroute) {
+        for text in exceeded(plan, &scene, world.checks.crossed(), now.since(Timestamp(0))) {
+            world.checks.violate(now, &text);
+        }
     }
+    let (crosschecks, audit) = (world.crosschecks(), world.audit());
     let deletions = traffic.deletions();
     let (usage, link_usage) = traffic.mean_usage();
     world.account();
@@ -114,6 +130,8 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
         injected,
         given_up,
         measured,
+        crosschecks,
+        audit,
         scene,
         checks: world.checks,
         deletions,

@@ -9,7 +9,7 @@ use weir_world::{CopyMode, Failure, Party, Phase, Retry, TransferId};
 
 use super::events::Event;
 use super::{Want, World};
-use crate::spec::SimPlan;
+use crate::sim_plan::SimPlan;
 use crate::terms;
 
 /// Runs the steps of one workload: [`StepsCore`] says which transfers, the world carries them out.

@@ -11,9 +11,8 @@ use crate::network::{Network, Rate, ResourceId, Sharing};
 use crate::scene::Storage;
 use crate::slab::Key;
 use crate::spec::CurvePoint;
+use crate::unlimited::UNLIMITED;
 
-/// Value of "no limit" where a number is needed: 1 Eb/s.
-pub(crate) const UNLIMITED: BitRate = BitRate(1_000_000_000_000_000_000);
 /// A capacity that moved by less than one part in this many is left as it is, so that the network is not solved for nothing.
 const FINE: u64 = 128;
 
@@ -53,9 +52,13 @@ impl Line {
         false
     }
 
-    /// Gives a place back; it goes at once to the one it gives.
+    /// Gives a place back; it goes at once to the one it gives, unless there are fewer places now.
     fn give_back(&mut self) -> Option<Key> {
-        let next = self.waiting.pop_front();
+        let next = if self.taken <= self.places {
+            self.waiting.pop_front()
+        } else {
+            None
+        };
         self.taken -= u32::from(next.is_none());
         next
     }
@@ -67,6 +70,8 @@ impl Line {
 
 #[derive(Debug)]
 struct Server {
+    /// The rate that the balancer believes in.
+    nominal: BitRate,
     rate: BitRate,
     resource: ResourceId,
     lines: [Line; 2],
@@ -112,6 +117,7 @@ impl Doors {
         let limiter = storage.bandwidth;
         let limiter = limiter.map(|most| network.add_resource(most.into(), Sharing::Shared));
         let server = |(rate, slots): &(BitRate, u32)| Server {
+            nominal: *rate,
             rate: *rate,
             resource: network.add_resource((*rate).into(), Sharing::Shared),
             lines: [Line::new(*slots), Line::new(*slots)],
@@ -150,7 +156,7 @@ impl Doors {
             let busy: usize = server.lines.iter().map(|line| line.taken as usize).sum();
             let waiting = server.lines[way as usize].waiting.len();
             // Transfers per Tb/s, so that a server of twice the rate gets twice as many.
-            (busy + waiting + 1) as u128 * 1_000_000_000_000 / u128::from(server.rate.0.max(1))
+            (busy + waiting + 1) as u128 * 1_000_000_000_000 / u128::from(server.nominal.0.max(1))
         };
         let least = (0..n_servers).min_by_key(|at| load(&self.servers[*at]));
         least.map(|at| at as u8)
@@ -200,6 +206,29 @@ impl Doors {
             .chain(servers.map(|(number, server)| (server.resource, StoragePart::Server(number))))
     }
 
+    /// Takes over the limits that a storage element has now; gives the attempts that get a place by it.
+    pub(crate) fn adapt(&mut self, storage: &Storage, network: &mut Network, now: Timestamp) -> Vec<Key> {
+        let places = [storage.model.read_connections, storage.model.write_connections];
+        let mut freed = Vec::new();
+        for (line, places) in self.connections.iter_mut().zip(places) {
+            line.places = places.unwrap_or(u32::MAX);
+            while line.taken < line.places
+                && let Some(next) = line.waiting.pop_front()
+            {
+                line.taken += 1;
+                freed.push(next);
+            }
+        }
+        for (server, (rate, _)) in self.servers.iter_mut().zip(&storage.servers) {
+            if server.rate != *rate {
+                server.rate = *rate;
+                network.set_capacity(now, server.resource, Rate::from(*rate));
+            }
+        }
+        self.stale = true;
+        freed
+    }
+
     pub(crate) fn begin(&mut self, way: Way) {
         self.flows[way as usize] += 1;
         self.stale = true;
@@ -208,6 +237,11 @@ impl Doors {
     pub(crate) fn end(&mut self, way: Way) {
         self.flows[way as usize] -= 1;
         self.stale = true;
+    }
+
+    /// Files being read and written.
+    pub(crate) fn flows(&self) -> u32 {
+        self.flows[0] + self.flows[1]
     }
 
     /// Files being written.
@@ -256,10 +290,14 @@ impl Doors {
         }
         let model = &storage.model;
         let [reads, writes] = self.flows;
+        let disk = mixed(model.disk, model.mixing_loss.unwrap_or(0.0), reads, writes);
         [
             curve(model.read, model.read_curve.as_deref(), reads),
             curve(model.write, model.write_curve.as_deref(), writes),
-            mixed(model.disk, model.mixing_loss.unwrap_or(0.0), reads, writes),
+            storage
+                .broken
+                .overload
+                .map_or(disk, |(limit, rate)| disk.min(overloaded(rate, limit, reads + writes))),
         ]
     }
 }
@@ -282,6 +320,14 @@ fn between(low: CurvePoint, high: CurvePoint, active: u32) -> BitRate {
     let (span, step) = (i128::from(high.active - low.active), i128::from(active - low.active));
     let (from, to) = (i128::from(low.rate.0), i128::from(high.rate.0));
     BitRate((from + (to - from) * step / span) as u64)
+}
+
+/// The total rate of a storage that gives way under more transfers than its limit.
+fn overloaded(rate: BitRate, limit: u32, active: u32) -> BitRate {
+    if active <= limit {
+        return rate;
+    }
+    rate.scale(f64::from(limit) / f64::from(active))
 }
 
 /// Total rate of a disk for reads and writes together: it loses most when their numbers are equal.

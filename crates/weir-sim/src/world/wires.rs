@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_plan::fault::Way;
 use weir_units::{BitRate, Timestamp};
 use weir_world::{Place, PlaceKind};
 
@@ -20,6 +21,8 @@ struct Wire {
     resource: ResourceId,
     capacity: BitRate,
     background: Background,
+    /// Traffic of others that a fault brings.
+    foreign: BitRate,
     /// When its capacity last changed, and the capacity before.
     before: (Timestamp, BitRate),
 }
@@ -85,6 +88,7 @@ impl Wires {
         let mut wire = Wire {
             resource: network.add_resource(capacity.into(), Sharing::Shared),
             background: Background::new(&name, background, variation, seed),
+            foreign: BitRate::ZERO,
             name,
             place,
             capacity,
@@ -131,12 +135,57 @@ impl Wires {
     /// Gives a segment another capacity.
     pub(crate) fn change(&mut self, segment: usize, capacity: BitRate, network: &mut Network, now: Timestamp) {
         let resource = self.segments[segment];
-        if let Some(wire) = self.all.iter_mut().find(|wire| wire.resource == resource) {
-            wire.before = (now, wire.capacity);
-            wire.capacity = capacity;
-            let left = wire.left();
-            network.set_capacity(now, resource, Rate::from(left));
+        let foreign = self
+            .all
+            .iter()
+            .find(|wire| wire.resource == resource)
+            .map(|wire| wire.foreign);
+        self.set(resource, (capacity, foreign.unwrap_or_default()), network, now);
+    }
+
+    /// Gives a link's own wire this capacity, and traffic of others.
+    pub(crate) fn break_link(&mut self, link: usize, to: (BitRate, BitRate), network: &mut Network, now: Timestamp) {
+        if let Some(resource) = self.links[link] {
+            self.set(resource, to, network, now);
         }
+    }
+
+    /// Gives a site's connection this capacity in one direction, and traffic of others.
+    pub(crate) fn break_site(
+        &mut self,
+        site: usize,
+        way: Way,
+        to: (BitRate, BitRate),
+        network: &mut Network,
+        now: Timestamp,
+    ) {
+        if let Some(resource) = self.sites[site][usize::from(way == Way::Out)] {
+            self.set(resource, to, network, now);
+        }
+    }
+
+    /// Gives a segment this capacity, and traffic of others.
+    pub(crate) fn break_segment(
+        &mut self,
+        segment: usize,
+        to: (BitRate, BitRate),
+        network: &mut Network,
+        now: Timestamp,
+    ) {
+        self.set(self.segments[segment], to, network, now);
+    }
+
+    fn set(&mut self, resource: ResourceId, to: (BitRate, BitRate), network: &mut Network, now: Timestamp) {
+        let Some(wire) = self.all.iter_mut().find(|wire| wire.resource == resource) else {
+            return;
+        };
+        if (wire.capacity, wire.foreign) == to {
+            return;
+        }
+        wire.before = (now, wire.capacity);
+        (wire.capacity, wire.foreign) = to;
+        let left = wire.left();
+        network.set_capacity(now, resource, Rate::from(left));
     }
 
     /// Each wire as a place.
@@ -175,6 +224,7 @@ impl Wires {
 impl Wire {
     /// The capacity left to the run.
     fn left(&mut self) -> BitRate {
-        self.background.left(self.capacity)
+        let left = self.background.left(self.capacity);
+        BitRate(left.0.saturating_sub(self.foreign.0))
     }
 }

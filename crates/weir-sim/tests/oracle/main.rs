@@ -1,6 +1,7 @@
 //! The oracle: every bit that a link did not move has a cause, and the cause is the limit that the world has.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod faults;
 mod known;
 mod random;
 

@@ -3,7 +3,7 @@
 use weir_challenge::RunOutcome;
 use weir_measure::quantiles::Percentiles;
 use weir_measure::report::{
-    ChainReport, CrossCheck, Evenness, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind,
+    ChainReport, CrossCheck, Evenness, FaultReport, Report, SiteReport, ThresholdReport, Times, Verdict, WorkloadKind,
 };
 use weir_units::{BitRate, Bytes};
 
@@ -38,6 +38,7 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
     print(report.chain.as_ref().map(chain).unwrap_or_default());
     print(steps(report));
     print(thresholds(report));
+    print(faults(report));
     print(errors(report));
     print(crosschecks(report));
     if let Some(audit) = &report.audit {
@@ -356,6 +357,40 @@ fn threshold(threshold: &ThresholdReport) -> String {
         threshold.comparison,
         value(threshold.asked)
     )
+}
+
+/// Every fault of the run, and whether any asked rate felt it.
+fn faults(report: &Report) -> Vec<String> {
+    if report.faults.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), "faults".to_owned()];
+    lines.extend(report.faults.iter().map(fault));
+    lines
+}
+
+fn fault(fault: &FaultReport) -> String {
+    let amount = fault
+        .amount
+        .as_ref()
+        .map_or_else(String::new, |amount| format!(" {amount}"));
+    let effect = match (fault.effect, fault.links.first()) {
+        _ if fault.times.is_empty() => "was never on".to_owned(),
+        (None, _) => "no rate is asked that could feel it".to_owned(),
+        (Some(true), Some(link)) => {
+            let percent = |ratio: f64| format!("{:.0} %", ratio.max(0.0) * 100.0);
+            let rest = link
+                .missed_else_ratio
+                .map_or_else(String::new, |ratio| format!(", {} else", percent(ratio)));
+            format!(
+                "{} missed {} of what was asked of it{rest}",
+                link.link,
+                percent(link.missed_ratio)
+            )
+        }
+        _ => "no effect on any asked rate".to_owned(),
+    };
+    format!("  {} at {}{amount}: {effect}", fault.name, fault.place)
 }
 
 fn errors(report: &Report) -> Vec<String> {

@@ -22,7 +22,7 @@ impl Rucio {
                 continue;
             }
             let most = self.model.reaper_chunk as usize;
-            let chunk = storage.mark(at, most, self.model.reaper_window);
+            let chunk = storage.mark(at, most, self.model.reaper_window, around.deletion_delay);
             let is_full = chunk.len() == most;
             if !is_full {
                 storage.paused_until = at + PAUSE;

@@ -101,7 +101,7 @@ impl UnwantedCopies {
     }
 
     /// Marks a chunk: first copies that another thread took so long ago that they count as lost.
-    pub(super) fn mark(&mut self, at: Timestamp, most: usize, window: Duration) -> Vec<u64> {
+    pub(super) fn mark(&mut self, at: Timestamp, most: usize, window: Duration, delay: Duration) -> Vec<u64> {
         let mut chunk = Vec::new();
         while chunk.len() < most
             && let Some((_, numbers)) = self.taken.front_mut().filter(|(since, _)| *since + window <= at)
@@ -114,7 +114,8 @@ impl UnwantedCopies {
                 self.taken.pop_front();
             }
         }
-        let n_more = self.free.len().min(most - chunk.len());
+        let may_go = |number: &&u64| self.copies.get(*number).is_none_or(|copy| copy.due + delay <= at);
+        let n_more = self.free.iter().take(most - chunk.len()).take_while(may_go).count();
         chunk.extend(self.free.drain(..n_more));
         if !chunk.is_empty() {
             self.taken.push_back((at, chunk.clone()));

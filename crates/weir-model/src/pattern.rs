@@ -1,15 +1,22 @@
 //! Patterns over names: `T2-*` and `CERN->*`.
 
+use std::fmt;
+
 use toml::de::DeValue;
-use weir_model::Link;
-use weir_model::file::{FromValue, Refusal};
+
+use crate::Link;
+use crate::file::{FromValue, Refusal};
 
 /// A name in which each `*` stands for any text, also none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern(String);
+pub struct Pattern(String);
 
 impl Pattern {
-    pub(crate) fn new(text: &str) -> Result<Self, Refusal> {
+    /// Reads a name of 1 to 63 characters in which `*` may stand.
+    ///
+    /// # Errors
+    /// Other characters, or too many of them.
+    pub fn new(text: &str) -> Result<Self, Refusal> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '*');
         if text.is_empty() || text.len() > 63 || !text.chars().all(allowed) {
             return Err(Refusal::new(
@@ -20,12 +27,20 @@ impl Pattern {
         Ok(Self(text.to_owned()))
     }
 
-    pub(crate) fn fits(&self, name: &str) -> bool {
+    /// Whether it stands for this name.
+    pub fn fits(&self, name: &str) -> bool {
         fits(self.0.as_bytes(), name.as_bytes())
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
     }
 }
 
@@ -57,14 +72,23 @@ impl FromValue for Pattern {
 
 /// A link whose ends are patterns: `"CERN->*"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LinkPattern {
-    pub(crate) source: Pattern,
-    pub(crate) destination: Pattern,
+pub struct LinkPattern {
+    /// Its sources.
+    pub source: Pattern,
+    /// Its destinations.
+    pub destination: Pattern,
 }
 
 impl LinkPattern {
-    pub(crate) fn fits(&self, link: &Link) -> bool {
+    /// Whether it stands for this link.
+    pub fn fits(&self, link: &Link) -> bool {
         self.source.fits(link.source.as_str()) && self.destination.fits(link.destination.as_str())
+    }
+}
+
+impl fmt::Display for LinkPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}→{}", self.source, self.destination)
     }
 }
 
