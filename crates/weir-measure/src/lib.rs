@@ -35,6 +35,7 @@ mod csv;
 pub mod deficit;
 pub mod evenness;
 pub mod events;
+pub mod expectation;
 pub mod fault_report;
 pub mod faults;
 pub mod files;

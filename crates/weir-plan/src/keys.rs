@@ -66,6 +66,24 @@ pub(crate) const CHALLENGE: Table = Table {
             "as below",
             "The simulated world, for `weir sim`; a real run passes over it.",
         ),
+        Key::new(
+            "incident",
+            "path or `[incident]`",
+            "none",
+            "The story of an [incident](incidents.md), for `weir incident`; a run passes over it, as over the next two.",
+        ),
+        Key::new(
+            "expect",
+            "path or `[expect]`",
+            "none",
+            "The signs that a run of the incident must show.",
+        ),
+        Key::new(
+            "remedy",
+            "path or `[remedy]`",
+            "none",
+            "The remedy with which the incident must pass.",
+        ),
     ],
 };
 

@@ -39,10 +39,12 @@ mod threshold;
 mod write;
 
 pub mod fault;
+pub mod incident;
 pub mod inject;
 pub mod loads;
 
 pub use fault::{Fault, FaultKind, FaultPlace};
+pub use incident::{Expect, Finding, Incident};
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore, Variation};
 pub use keys::CHALLENGE_TABLES;
 pub use mode::Mode;

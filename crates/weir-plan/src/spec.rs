@@ -38,6 +38,12 @@ pub struct Challenge {
     pub faults: Vec<Fault>,
     /// The tables about the simulated world, which `weir-sim` reads; `None` if there are none.
     pub sim: Option<Part>,
+    /// The story of an incident, its signs and its remedy, which [`crate::incident::Incident`] reads.
+    pub incident: Option<Part>,
+    /// See `incident`.
+    pub expect: Option<Part>,
+    /// See `incident`.
+    pub remedy: Option<Part>,
 }
 
 /// A workload as the file describes it.

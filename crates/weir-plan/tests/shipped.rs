@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use weir_model::file::Table;
 use weir_model::{GRID_TABLES, Grid};
-use weir_plan::{CHALLENGE_TABLES, Challenge, Inject, Mode, Overrides, Plan, PlanSummary, Workload};
+use weir_plan::incident;
+use weir_plan::{CHALLENGE_TABLES, Challenge, Incident, Inject, Mode, Overrides, Plan, PlanSummary, Workload};
 use weir_units::{BitRate, Bytes};
 
 fn root() -> PathBuf {
@@ -119,6 +120,50 @@ fn juno_ramp() {
     assert_eq!((summary.transfers, summary.volume), (900, Bytes(9_000_000_000)));
     assert!(summary.space < Bytes(5_000_000_000), "{}", summary.space);
     assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+}
+
+/// The handbook would tell of other incidents than there are.
+#[test]
+fn the_handbook_lists_every_incident() {
+    let mut incidents: Vec<Incident> = Vec::new();
+    for entry in std::fs::read_dir(root().join("incidents")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let incident = Incident::parse(&text, &path).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        assert_eq!(
+            Some(incident.id.as_str()),
+            path.file_stem().and_then(|name| name.to_str())
+        );
+        incidents.push(incident);
+    }
+    let number = |incident: &Incident| incident.id[5..].parse::<u32>().unwrap();
+    incidents.sort_by_key(|incident| (incident.id.as_bytes()[4], number(incident)));
+    let waiting = weir_plan::incident::WAITING;
+    assert_eq!(incidents.len() + waiting.len(), 109, "incidents of the sources");
+    let is_dc24 = |incident: &&Incident| incident.id.starts_with("INC-D");
+    let pages = [
+        (
+            "incidents.md",
+            incident::markdown(incidents.iter().filter(|incident| !is_dc24(incident))),
+        ),
+        (
+            "incidents-dc24.md",
+            incident::markdown(incidents.iter().filter(is_dc24)),
+        ),
+    ];
+    for (page, table) in pages {
+        let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+        assert!(text.contains(&table), "docs/{page} must hold:\n{table}");
+    }
+    let tables: Vec<String> = incident::INCIDENT_TABLES.iter().map(|table| table.markdown()).collect();
+    let text = std::fs::read_to_string(root().join("docs/incidents.md")).unwrap();
+    for table in &tables {
+        assert!(text.contains(table), "docs/incidents.md must hold:\n{table}");
+    }
+    assert!(
+        waiting.iter().all(|(id, _)| text.contains(id)),
+        "docs/incidents.md must name those that wait"
+    );
 }
 
 /// The handbook would list a key that does not exist, leave one out, or tell another default.

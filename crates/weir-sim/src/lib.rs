@@ -15,6 +15,7 @@
 //! | [`policies`] | the schedulers: Weir's, the imitation of FTS, a fixed number per link |
 //! | [`optimum`](mod@optimum) | an estimate of the rate that the best scheduler could reach |
 //! | [`report`] | the output of a run: rows and the report |
+//! | [`incident`] | an incident with its faults, and with its remedy |
 //! | [`checks`] | invariants that are checked in every run |
 //! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
@@ -34,6 +35,7 @@ mod draw;
 pub mod faults;
 pub mod flows;
 mod hash;
+pub mod incident;
 pub mod network;
 pub mod optimum;
 pub mod policies;

@@ -2,6 +2,7 @@
 
 mod authority;
 mod catalog;
+mod incident;
 mod load;
 mod probe;
 mod storage;
@@ -19,6 +20,7 @@ pub(crate) use catalog::{
     CatalogArguments, CatalogBackupArguments, CatalogCheckArguments, CatalogCommand, CatalogRestoreArguments,
     CatalogStatusArguments, RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
 };
+pub(crate) use incident::{IncidentCommand, IncidentRunArguments, IncidentShowArguments};
 pub(crate) use load::{LoadAddArguments, LoadCommand, LoadListArguments, LoadShowArguments, LoadStopArguments};
 pub(crate) use probe::ProbeArguments;
 pub(crate) use storage::{
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Simulate in virtual time
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Make the incidents of past data challenges, and check that they show and that their remedies help
+    #[command(subcommand)]
+    Incident(IncidentCommand),
     /// Identify an endpoint, and test its operations and its speed
     Probe(ProbeArguments),
     /// Make certificates where a machine has no authority for them

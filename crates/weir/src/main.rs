@@ -11,7 +11,7 @@
 //! | [`logging`] | log lines, all of them redacted |
 //! | [`challenge`], [`report`] | `weir challenge …`, `weir report` |
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
-//! | [`sim`] | `weir sim …` |
+//! | [`sim`], [`incident`] | `weir sim …`, `weir incident …` |
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
 //! | [`rule`], [`load`], [`catalog`] | `weir rule …`, `weir load …`, `weir catalog …` |
 //! | [`token`], [`trust`] | credentials and trusted authorities of these commands |
@@ -26,6 +26,7 @@ mod cli;
 mod completions;
 mod failure;
 mod grid;
+mod incident;
 mod load;
 mod logging;
 mod output;
@@ -79,6 +80,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Grid(command) => grid::run(command, output),
         Command::Serve(command) => serve::run(command, output),
         Command::Sim(command) => sim::run(command, output),
+        Command::Incident(command) => incident::run(command, output),
         Command::Storage(command) => storage::run(command, output),
         Command::Transfer(command) => transfer::run(command, output),
         Command::Rule(command) => rule::run(command, output),

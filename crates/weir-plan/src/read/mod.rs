@@ -42,6 +42,7 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
         Vec::new()
     };
     let sim = section.part("sim");
+    let [incident, expect, remedy] = ["incident", "expect", "remedy"].map(|key| section.part(key));
     let file = section.document().file().to_owned();
     let name = name?.as_str().to_owned();
     complete.then_some(Challenge {
@@ -56,6 +57,9 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
         thresholds,
         faults,
         sim,
+        incident,
+        expect,
+        remedy,
     })
 }
 

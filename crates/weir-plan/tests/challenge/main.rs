@@ -4,6 +4,7 @@
 mod breakage;
 mod faults;
 mod files;
+mod incidents;
 mod keys;
 mod plans;
 

@@ -1,0 +1,36 @@
+//! `weir incident …`
+
+use clap::{Args, Subcommand};
+
+/// `weir incident …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum IncidentCommand {
+    /// List the incidents of past data challenges that can be made
+    List,
+    /// Show an incident: its story, its faults, its signs and its remedy
+    Show(IncidentShowArguments),
+    /// Run incidents, each with its faults and with its remedy, and check both
+    Run(IncidentRunArguments),
+}
+
+/// `weir incident show`
+#[derive(Debug, Args)]
+pub(crate) struct IncidentShowArguments {
+    /// The incident, such as INC-J5; or the path of a file of your own
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Print the file, to begin one of your own with
+    #[arg(long)]
+    pub(crate) toml: bool,
+}
+
+/// `weir incident run`
+#[derive(Debug, Args)]
+pub(crate) struct IncidentRunArguments {
+    /// The incidents, such as INC-J5; or paths of files of your own
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) ids: Vec<String>,
+    /// Run the whole library
+    #[arg(long)]
+    pub(crate) all: bool,
+}

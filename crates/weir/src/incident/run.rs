@@ -1,0 +1,103 @@
+//! `weir incident run`
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Serialize;
+use weir_measure::expectation::Signs;
+use weir_plan::Incident;
+use weir_sim::incident::verify;
+
+use super::library;
+use crate::cli::IncidentRunArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// The two runs of an incident, as programs read them.
+#[derive(Debug, Serialize)]
+struct Ran {
+    id: String,
+    world: &'static str,
+    ok: bool,
+    with: Signs,
+    remedy: Signs,
+}
+
+/// Runs incidents in the simulated world, on every processor.
+pub(super) fn run(arguments: &IncidentRunArguments, output: &Output) -> Result<Exit, Failure> {
+    let incidents = if arguments.all {
+        library::all()?
+    } else {
+        arguments
+            .ids
+            .iter()
+            .map(|id| library::find(id))
+            .collect::<Result<_, _>>()?
+    };
+    let (next, ran) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || -> Result<(), Failure> {
+        while let Some((at, incident)) = take(&incidents, &next) {
+            let of = simulate(incident)?;
+            ran.lock().expect("nobody panics with it").push((at, of));
+        }
+        Ok(())
+    };
+    let workers = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(incidents.len());
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        running
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a run does not panic"))
+    })?;
+    let mut ran = ran.into_inner().expect("nobody panics with it");
+    ran.sort_by_key(|(at, _)| *at);
+    let ran: Vec<Ran> = ran.into_iter().map(|(_, ran)| ran).collect();
+    ran.iter().flat_map(lines).for_each(|line| output.line(line));
+    let n_wrong = ran.iter().filter(|ran| !ran.ok).count();
+    if ran.len() > 1 {
+        output.line(format!("{} incidents, {n_wrong} of them not as expected", ran.len()));
+    }
+    output.done(&ran);
+    Ok(if n_wrong == 0 { Exit::Done } else { Exit::VerdictFail })
+}
+
+fn take<'i>(incidents: &'i [Incident], next: &AtomicUsize) -> Option<(usize, &'i Incident)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, incidents.get(at)?))
+}
+
+fn simulate(incident: &Incident) -> Result<Ran, Failure> {
+    let verified =
+        verify(incident).map_err(|problems| Failure::problems(&format!("the incident {}", incident.id), &problems))?;
+    let ok = verified.wrong().next().is_none();
+    Ok(Ran {
+        id: incident.id.clone(),
+        world: "simulated",
+        ok,
+        with: verified.with,
+        remedy: verified.mended,
+    })
+}
+
+fn lines(ran: &Ran) -> Vec<String> {
+    let percent = |ratio: Option<f64>| {
+        ratio.map_or_else(
+            || "nothing asked".to_owned(),
+            |ratio| format!("{:.0} %", ratio.max(0.0) * 100.0),
+        )
+    };
+    let cause = ran.with.causes.first().filter(|(_, share)| *share >= 0.01);
+    let cause = cause.map_or_else(String::new, |(cause, _)| format!(", most of it: {cause}"));
+    let mark = if ran.ok { '✓' } else { '✗' };
+    let mut lines = vec![format!(
+        "{mark} {:<8} missed {}{cause}; with the remedy {}",
+        ran.id,
+        percent(ran.with.missed_ratio),
+        percent(ran.remedy.missed_ratio)
+    )];
+    let wrong = ran.with.wrong.iter().chain(&ran.remedy.wrong);
+    lines.extend(wrong.map(|wrong| format!("    {wrong}")));
+    lines
+}
