@@ -22,6 +22,37 @@ pub const RSES_MAX: usize = 250 * 250;
 /// Addresses in each /24 that are used: 1 to 250.
 const PER_NETWORK: usize = 250;
 
+/// The addresses of one door: where everybody finds it, and where it listens, which is elsewhere behind a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Door {
+    pub(crate) public: SocketAddr,
+    pub(crate) listen: SocketAddr,
+}
+
+impl Door {
+    /// A door without a relay.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self {
+            public: address,
+            listen: address,
+        }
+    }
+
+    /// The same, with a relay at its public address.
+    pub(crate) fn behind(self, listen: SocketAddr) -> Self {
+        Self { listen, ..self }
+    }
+
+    pub(crate) fn has_relay(self) -> bool {
+        self.public != self.listen
+    }
+}
+
+/// The name under which the address of a door behind its relay is kept.
+pub(crate) fn behind(door: &str) -> String {
+    format!("{door} behind its relay")
+}
+
 /// The addresses of all doors, by name; kept in a file.
 #[derive(Debug)]
 pub(crate) struct Addresses {

@@ -19,6 +19,7 @@ use weir_storage::{AreaConfig, StorageConfig};
 use weir_transfer::TransferConfig;
 use weir_transfer::config as transfer_config;
 
+use crate::addresses::Door;
 use crate::ground::Ground;
 use crate::user::User;
 use crate::{ClientDescription, GridError};
@@ -55,6 +56,9 @@ const CLIENT_SCOPES: [&str; 8] = [
 /// The scope of an administrator of the transfer service. It is requested by name: the token for users does not have
 /// it.
 const ADMIN_SCOPE: &str = "fts:admin";
+
+/// The file of the transfer service's database.
+const TRANSFER_STORE: &str = "transfer.sqlite";
 
 /// The user name of the catalogue's account `root`.
 pub(crate) const CATALOG_USER: &str = "admin";
@@ -115,7 +119,7 @@ pub(crate) fn area(ground: &Ground, rse: &Rse) -> Result<PathBuf, GridError> {
 pub(crate) fn storage(
     (ground, user): (&Ground, &User),
     rse: &Rse,
-    listen: SocketAddr,
+    door: Door,
     issuer_url: &str,
     reach: &[Network],
 ) -> Result<StorageConfig, GridError> {
@@ -143,9 +147,9 @@ pub(crate) fn storage(
         rules: vec![user.rule()],
         ..AreaConfig::new(name, StoragePath::root(), files)
     };
-    let mut config = StorageConfig::new(listen, vec![area]);
-    let host = host_of(place.as_ref(), listen);
-    config.url = url_of(place.as_ref(), listen);
+    let mut config = StorageConfig::new(door.listen, vec![area]);
+    let host = host_of(place.as_ref(), door.public);
+    config.url = url_at(place.as_ref(), door);
     let (certificate, key) = identity_files(ground, name, &host)?;
     config.tls = Some(weir_storage::TlsFiles { certificate, key });
     config.trust.files = vec![ground.trust.file.clone()];
@@ -175,7 +179,7 @@ pub(crate) fn transfer(
     let (certificate, key) = identity_files(ground, "transfer", &host_of(None, listen))?;
     config.tls = Some(transfer_config::TlsFiles { certificate, key });
     config.trust.files = vec![ground.trust.file.clone()];
-    config.store = Some(folder.join("transfer.sqlite"));
+    config.store = Some(folder.join(TRANSFER_STORE));
     config.key_file = Some(folder.join("seal.key"));
     config.audiences = vec![host_of(None, listen)];
     config.any_audience = false;
@@ -319,6 +323,16 @@ pub(crate) fn host_of(place: Option<&Place>, listen: SocketAddr) -> String {
 /// The URL of a door for other hosts; `None` for a door that is known by its listening address.
 pub(crate) fn url_of(place: Option<&Place>, listen: SocketAddr) -> Option<String> {
     place.map(|place| format!("https://{}:{}", place.url_host(), listen.port()))
+}
+
+/// The same of a door that may stand behind a relay: then others know it by the relay's address.
+pub(crate) fn url_at(place: Option<&Place>, door: Door) -> Option<String> {
+    url_of(place, door.public).or_else(|| door.has_relay().then(|| format!("https://{}", door.public)))
+}
+
+/// The database of the transfer service of a grid in this directory.
+pub(crate) fn transfer_store(dir: &std::path::Path) -> PathBuf {
+    dir.join("transfer").join(TRANSFER_STORE)
 }
 
 /// A fresh certificate and key of a door, as files.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -11,9 +12,10 @@ use tokio::task::JoinHandle;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, Network};
 use weir_model::{Grid, Rse, RseKind, RseName};
+use weir_network::relay::Relay;
 
 use crate::access::{CatalogAccess, TransferAccess};
-use crate::addresses::RSES_MAX;
+use crate::addresses::{Door, RSES_MAX, behind};
 use crate::description::{
     CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
 };
@@ -40,6 +42,9 @@ pub struct GridOptions {
     pub catalog: bool,
     /// Runs the storages of each site in a process of their own; default: none, they run in this one.
     pub sites: Option<SiteProgram>,
+    /// Puts a relay in front of each embedded storage and of the issuer, for faults ([`EmbeddedGrid::relays`]); default: none. It needs
+    /// the storages in this process.
+    pub relays: bool,
 }
 
 impl Default for GridOptions {
@@ -49,6 +54,7 @@ impl Default for GridOptions {
             data_threads,
             catalog: false,
             sites: None,
+            relays: false,
         }
     }
 }
@@ -62,6 +68,7 @@ pub struct EmbeddedGrid {
     renewal: JoinHandle<()>,
     /// Watches the processes of the sites, if they have their own.
     watch: Option<JoinHandle<()>>,
+    relays: Arc<BTreeMap<String, Relay>>,
     // Last: the directory is free when everything else is gone.
     ground: Ground,
 }
@@ -95,6 +102,7 @@ struct Services {
     transfer_runtime: Option<Runtime>,
     /// Where the storages run.
     data_runtime: Option<Runtime>,
+    relays: BTreeMap<String, Relay>,
 }
 
 impl EmbeddedGrid {
@@ -137,6 +145,7 @@ impl EmbeddedGrid {
                 return Err(error);
             }
         };
+        let relays = Arc::new(std::mem::take(&mut services.relays));
         let watch = services
             .sites
             .take()
@@ -155,6 +164,7 @@ impl EmbeddedGrid {
             access,
             renewal,
             watch,
+            relays,
             ground,
         })
     }
@@ -178,6 +188,17 @@ impl EmbeddedGrid {
     /// The audience is in the [`GridDescription`]. `None` if the grid has no such RSE.
     pub fn storage_tokens(&self, rse: &RseName) -> Option<&TokenSource> {
         self.access.storage.get(rse)
+    }
+
+    /// The relays in front of its doors, by the names of the RSEs and `issuer`; empty unless they were asked for.
+    pub fn relays(&self) -> &Arc<BTreeMap<String, Relay>> {
+        &self.relays
+    }
+
+    /// The database of the transfer service, if the grid has its own.
+    pub fn transfer_store(&self) -> Option<PathBuf> {
+        let is_own = self.services.transfer.is_some();
+        is_own.then(|| configure::transfer_store(&self.ground.dir))
     }
 
     /// URL and credential of the transfer service.
@@ -217,7 +238,18 @@ impl EmbeddedGrid {
     }
 }
 
-/// Where each embedded RSE listens, by name.
+/// Starts the relay in front of a door.
+fn relay(name: &str, door: Door) -> Result<Relay, GridError> {
+    let bind = |source| GridError::Bind {
+        door: name.to_owned(),
+        address: door.public,
+        source,
+    };
+    let listener = weir_http::bind(door.public).map_err(bind)?;
+    Relay::start(listener, door.listen, u64::from(door.public.port())).map_err(bind)
+}
+
+/// Where each embedded RSE answers, by name.
 fn listen_of_each(grid: &Grid, ground: &mut Ground) -> Result<BTreeMap<String, SocketAddr>, GridError> {
     let mut listens = BTreeMap::new();
     for rse in &grid.rses {
@@ -243,9 +275,12 @@ impl Services {
         options: &GridOptions,
     ) -> Result<GridDescription, GridError> {
         let client = ground.client()?;
-        let issuer = TokenIssuer::start(grid, ground, &client).await?;
+        let issuer = TokenIssuer::start(grid, ground, &client, options.relays).await?;
         let issuer = self.issuer.insert(issuer);
         let issuer_url = issuer.url.clone();
+        if let Some(front) = issuer.front {
+            self.relays.insert("issuer".to_owned(), relay("issuer", front)?);
+        }
         let (issuer_door, issuer_client) = issuer.describe();
 
         let user = User::make(grid, ground)?;
@@ -257,7 +292,13 @@ impl Services {
         } else {
             let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
             for rse in grid.rses.iter().filter(|rse| rse.kind.is_embedded()) {
-                let place = (listens[rse.name.as_str()], issuer_url.as_str(), reach.as_slice());
+                let name = rse.name.as_str();
+                let mut door = Door::at(listens[name]);
+                if options.relays {
+                    door = door.behind(ground.addresses.choose(&behind(name), listens[name].ip())?);
+                    self.relays.insert(name.to_owned(), relay(name, door)?);
+                }
+                let place = (door, issuer_url.as_str(), reach.as_slice());
                 let storage = site::start_storage(data, (ground, &user), rse, place).await?;
                 self.storages.push(storage);
             }

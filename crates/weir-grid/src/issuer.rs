@@ -9,6 +9,7 @@ use weir_auth::client::TokenSource;
 use weir_http::Client;
 use weir_model::{EmbeddedIssuer, ExternalIssuer, Grid, GridIssuer, Rse, RseKind, RseName, TokenFrom};
 
+use crate::addresses::{Door, behind};
 use crate::ground::Ground;
 use crate::runtime::not_started;
 use crate::{ClientDescription, DoorDescription, GridError, KindDescription, configure};
@@ -25,27 +26,38 @@ pub(crate) struct TokenIssuer {
     pub(crate) client_id: String,
     pub(crate) secret_file: PathBuf,
     secret: Secret,
+    /// The addresses of the grid's own, if it stands behind a relay.
+    pub(crate) front: Option<Door>,
     /// The grid's own, which runs while this lives.
     running: Option<weir_issuer::Running>,
 }
 
 impl TokenIssuer {
     /// Starts the grid's own issuer, or asks another one where it gives tokens.
-    pub(crate) async fn start(grid: &Grid, ground: &mut Ground, client: &Client) -> Result<Self, GridError> {
+    pub(crate) async fn start(
+        grid: &Grid,
+        ground: &mut Ground,
+        client: &Client,
+        has_relay: bool,
+    ) -> Result<Self, GridError> {
         match &grid.issuer {
-            GridIssuer::Embedded(own) => Self::embedded(own, ground),
+            GridIssuer::Embedded(own) => Self::embedded(own, ground, has_relay),
             GridIssuer::External(external) => Self::external(external, client).await,
         }
     }
 
-    fn embedded(own: &EmbeddedIssuer, ground: &mut Ground) -> Result<Self, GridError> {
+    fn embedded(own: &EmbeddedIssuer, ground: &mut Ground, has_relay: bool) -> Result<Self, GridError> {
         let place = own.place.as_ref();
         let listen = match place {
             Some(place) => ground.addresses.place("issuer", place)?,
             None => ground.addresses.choose("issuer", SERVICE_HOST)?,
         };
-        let mut config = configure::issuer(own, ground, listen)?;
-        config.url = configure::url_of(place, listen);
+        let mut door = Door::at(listen);
+        if has_relay {
+            door = door.behind(ground.addresses.choose(&behind("issuer"), listen.ip())?);
+        }
+        let mut config = configure::issuer(own, ground, door.listen)?;
+        config.url = configure::url_at(place, door);
         let identity = ground.identity("issuer", &configure::host_of(place, listen))?;
         let running =
             weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("the issuer", error))?;
@@ -55,6 +67,7 @@ impl TokenIssuer {
             client_id: configure::CLIENT_ID.to_owned(),
             secret_file: ground.secret_file.clone(),
             secret: ground.secret.clone(),
+            front: Some(door).filter(|door| door.has_relay()),
             running: Some(running),
         })
     }
@@ -68,6 +81,7 @@ impl TokenIssuer {
             client_id: external.client_id.clone(),
             secret: read_secret(&external.secret_file)?,
             secret_file: external.secret_file.clone(),
+            front: None,
             running: None,
         })
     }

@@ -4,13 +4,13 @@
 //! these, and write only their own files.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use tokio::runtime::Runtime;
 use weir_http::Network;
 use weir_model::{Grid, Rse, SiteName};
 
+use crate::addresses::Door;
 use crate::ground::Ground;
 use crate::runtime::{not_started, run_on, runtime};
 use crate::user::User;
@@ -66,7 +66,13 @@ impl SiteStorages {
     async fn add(&mut self, rse: &Rse, user: &User, issuer_url: &str, reach: &[Network]) -> Result<(), GridError> {
         let listen = self.ground.known_address(rse.name.as_str())?;
         let runtime = self.data_runtime.as_ref().expect("it is taken at the end");
-        let storage = start_storage(runtime, (&self.ground, user), rse, (listen, issuer_url, reach)).await?;
+        let storage = start_storage(
+            runtime,
+            (&self.ground, user),
+            rse,
+            (Door::at(listen), issuer_url, reach),
+        )
+        .await?;
         self.storages.push(storage);
         Ok(())
     }
@@ -98,9 +104,9 @@ pub(crate) async fn start_storage(
     runtime: &Runtime,
     of: (&Ground, &User),
     rse: &Rse,
-    (listen, issuer_url, reach): (SocketAddr, &str, &[Network]),
+    (door, issuer_url, reach): (Door, &str, &[Network]),
 ) -> Result<weir_storage::Running, GridError> {
-    let config = configure::storage(of, rse, listen, issuer_url, reach)?;
+    let config = configure::storage(of, rse, door, issuer_url, reach)?;
     let storage = run_on(runtime, weir_storage::Storage::start(config)).await;
     storage.map_err(|error| not_started(&format!("the storage of {}", rse.name), error))
 }

@@ -1,0 +1,41 @@
+//! Counters of a relay.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of a relay.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) connections: AtomicU64,
+    pub(super) passed: AtomicU64,
+    pub(super) held_nanos: AtomicU64,
+    pub(super) resets: AtomicU64,
+    pub(super) unreachable: AtomicU64,
+}
+
+impl Figures {
+    pub(super) fn passed(&self) -> Passed {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Passed {
+            connections: of(&self.connections),
+            bytes: of(&self.passed),
+            held_nanos: of(&self.held_nanos),
+            resets: of(&self.resets),
+            unreachable: of(&self.unreachable),
+        }
+    }
+}
+
+/// The activity of a relay so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Connections that it took.
+    pub connections: u64,
+    /// Bytes that it passed on, in both directions.
+    pub bytes: u64,
+    /// Time for which it held bytes back, summed over connections and directions, in nanoseconds.
+    pub held_nanos: u64,
+    /// Connections that it reset.
+    pub resets: u64,
+    /// Connections that it could not pass on, because nothing answered behind it.
+    pub unreachable: u64,
+}

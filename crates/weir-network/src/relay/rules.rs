@@ -1,0 +1,82 @@
+//! Rules of a relay.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bucket::Bucket;
+
+/// The direction of bytes, as seen from the peer that connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the peer to the door.
+    Up,
+    /// From the door to the peer.
+    Down,
+}
+
+/// One rule; without any effect unless its fields say so.
+#[derive(Debug, Clone, Default)]
+pub struct Rule {
+    /// The peers that it is for, by the address that they connect from; all if absent.
+    pub peers: Option<Arc<[IpAddr]>>,
+    /// The direction that it is for; both if absent.
+    pub direction: Option<Direction>,
+    /// A rate that all connections of the rule share, wherever the bucket is used.
+    pub shared: Option<Arc<Bucket>>,
+    /// Bytes per second of each connection.
+    pub each: Option<u64>,
+    /// Time that bytes are on their way.
+    pub delay: Duration,
+    /// Larger pieces of data than this many bytes stop: those without an answer in between.
+    pub longest: Option<u64>,
+    /// Resets for each byte, on average: a connection that passes n bytes is reset with the probability 1 − e^(−n × this).
+    pub resets_per_byte: f64,
+    /// Nothing passes, and new connections are not answered.
+    pub is_cut: bool,
+}
+
+impl Rule {
+    fn is_for(&self, peer: IpAddr, direction: Direction) -> bool {
+        let is_meant = self.direction.is_none_or(|of| of == direction);
+        is_meant && self.peers.as_ref().is_none_or(|peers| peers.contains(&peer))
+    }
+}
+
+/// Rules for one connection and direction, joined.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Effect {
+    pub(super) shared: Vec<Arc<Bucket>>,
+    pub(super) each: Option<u64>,
+    pub(super) delay: Duration,
+    pub(super) longest: Option<u64>,
+    pub(super) resets_per_byte: f64,
+    pub(super) is_cut: bool,
+}
+
+/// Rules in force, for every connection to see.
+pub(super) type Rules = Arc<Vec<Rule>>;
+
+impl Effect {
+    /// Joins the rules for one peer and direction.
+    pub(super) fn of(rules: &[Rule], peer: IpAddr, direction: Direction) -> Self {
+        let meant = rules.iter().filter(|rule| rule.is_for(peer, direction));
+        meant.fold(Self::default(), Self::with)
+    }
+
+    /// Adds a rule: the stricter limit counts, delays and resets add up.
+    fn with(mut self, rule: &Rule) -> Self {
+        let stricter = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        self.shared.extend(rule.shared.clone());
+        self.each = stricter(self.each, rule.each);
+        self.longest = stricter(self.longest, rule.longest);
+        self.delay += rule.delay;
+        self.resets_per_byte += rule.resets_per_byte;
+        self.is_cut |= rule.is_cut;
+        self
+    }
+
+    pub(super) fn is_paced(&self) -> bool {
+        self.each.is_some() || !self.shared.is_empty()
+    }
+}
