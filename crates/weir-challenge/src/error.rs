@@ -27,8 +27,10 @@ pub enum RunError {
         source: io::Error,
     },
     /// A fault of the plan cannot be made with real services.
-    #[error("the fault \"{name}\" ({kind} at {place}) cannot be made in a real run")]
+    #[error("the fault \"{name}\" ({kind} at {place}) cannot be made in a real run: {reason}")]
     Fault {
+        /// Why not.
+        reason: String,
         /// Its name.
         name: String,
         /// Its kind.

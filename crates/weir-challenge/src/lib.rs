@@ -16,7 +16,7 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use weir_challenge::{Options, Silent, Stop, run};
+//! use weir_challenge::{NetworkGround, Options, Silent, Stop, run};
 //! use weir_plan::{Challenge, Overrides, TEMPLATE};
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let challenge = Challenge::parse(TEMPLATE, "two-sites.toml".as_ref()).expect("the template is valid");
@@ -27,6 +27,7 @@
 //!     keep: false,
 //!     audit: Some(5.0),
 //!     preflight: Some(std::time::Duration::from_secs(120)),
+//!     ground: NetworkGround::default(),
 //!     command: "weir challenge run two-sites.toml --audit 5%".to_owned(),
 //! };
 //! let outcome = run(plan, options, Arc::new(Silent), Stop::default()).await?;
@@ -36,6 +37,7 @@
 
 mod error;
 mod execute;
+mod faults;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod inject;
@@ -50,6 +52,7 @@ mod verify;
 
 pub use error::RunError;
 pub use execute::progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use faults::{NetworkGround, SharedPath};
 pub use inject::injection::{
     Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Passages, Phase, RuleCopy, RuleTerms,
 };

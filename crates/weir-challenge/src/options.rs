@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::faults::NetworkGround;
+
 /// How a plan is run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -18,6 +20,8 @@ pub struct Options {
     pub audit: Option<f64>,
     /// Longest time for looking at storage that does not start with the grid; it is not looked at if absent.
     pub preflight: Option<Duration>,
+    /// The network that relays make between the storages; none by default.
+    pub ground: NetworkGround,
     /// Command line that runs the same again.
     pub command: String,
 }

@@ -18,7 +18,7 @@ use crate::options::{Options, Stop};
 use crate::output::folder::RunFolder;
 use crate::sites::SitesReport;
 use crate::{
-    RunError,
+    RunError, faults,
     prepare::{host, preflight},
 };
 pub use outcome::RunOutcome;
@@ -154,6 +154,7 @@ async fn run_in(
     let host = host::describe(scratch);
     let mut grid_options = GridOptions::default();
     grid_options.catalog = plan.makes_rules();
+    grid_options.relays = faults::needs_relays(plan, &options.ground);
     let grid = tokio::select! {
         grid = EmbeddedGrid::start(&plan.grid, scratch, grid_options) => grid?,
         () = stop.soft.cancelled() => return Err(RunError::Interrupted),

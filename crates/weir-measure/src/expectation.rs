@@ -90,6 +90,34 @@ pub fn of_incident(expect: &Expect, report: &Report) -> Signs {
     signs
 }
 
+/// Looks for the signs of an incident in the report of a real run: its deficit in the expected time and not before it. The state of
+/// whatever made each fault must be as it should. The causes are the simulator's to tell.
+pub fn of_real(expect: &Expect, report: &Report) -> Signs {
+    let deficit = Expect {
+        wait: None,
+        held: None,
+        error: None,
+        ..expect.clone()
+    };
+    let mut signs = if expect.wait.is_some() || expect.place.is_some() {
+        let mut signs = measure(&deficit, report);
+        check_deficit(&deficit, &mut signs);
+        if report.verdict == Verdict::Pass {
+            signs.wrong.push("the challenge passes with the incident".to_owned());
+        }
+        signs
+    } else {
+        of_incident(&deficit, report)
+    };
+    for fault in &report.faults {
+        match &fault.acted {
+            Some(acted) if acted.contains("did not") => signs.wrong.push(format!("{}: {acted}", fault.name)),
+            _ => {}
+        }
+    }
+    signs
+}
+
 /// The party that refuses transfers at a place.
 fn party_at(place: &str) -> Option<&'static str> {
     match place.split_once(':')?.0 {

@@ -18,6 +18,9 @@ pub struct FaultReport {
     pub times: Vec<(f64, f64)>,
     /// Whether any asked rate felt it; `null` where no rate is asked.
     pub effect: Option<bool>,
+    /// The state of whatever made it in a real run: bytes that a relay held back, connections that it reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted: Option<String>,
     /// The links that felt it most, at most ten.
     pub links: Vec<FaultLink>,
 }

@@ -4,6 +4,7 @@
 //! The share must also be at least a twentieth larger than in the rest of the hold. Achieved rates are verified bytes spread
 //! over each transfer's time, so that long transfers blur the edges.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_plan::fault::{Fault, FaultPlace, Level};
@@ -63,7 +64,7 @@ impl Courses {
     }
 
     /// The report of each fault.
-    pub(crate) fn report(&self, spec: &Spec, series: &Series) -> Vec<FaultReport> {
+    pub(crate) fn report(&self, spec: &Spec, series: &Series, acted: &BTreeMap<String, String>) -> Vec<FaultReport> {
         let report = |(fault, course): &(Fault, Vec<(Duration, Level)>)| {
             let times = times(course, spec.windows.drain_end);
             let mut links: Vec<FaultLink> = Vec::new();
@@ -87,6 +88,7 @@ impl Courses {
                 place: fault.place.to_string(),
                 amount: fault.amount_text(),
                 times,
+                acted: acted.get(&fault.name).cloned(),
                 effect: spec.links.iter().any(|link| link.asked.is_some()).then_some(has_effect),
                 links,
             }

@@ -90,6 +90,8 @@ pub struct Ending {
     pub deletions: Option<DeletionReport>,
     /// Drawn and derived parameters that the plan does not contain.
     pub parameters: BTreeMap<String, String>,
+    /// The state of whatever made each fault of a real run, by its name.
+    pub acted: BTreeMap<String, String>,
     /// Rules that the world broke, and that make its figures worthless.
     pub violations: Vec<String>,
 }
@@ -355,7 +357,7 @@ impl Measured {
         parameters.extend(ending.parameters);
         let hold_end = spec.windows.hold_end.as_secs_f64();
         events.extend(head.faults.events(&spec));
-        let faults = head.faults.report(&spec, &figures.series);
+        let faults = head.faults.report(&spec, &figures.series, &ending.acted);
         events.extend(ending.violations.into_iter().map(|text| Event { t_s: hold_end, text }));
         events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
         Report {

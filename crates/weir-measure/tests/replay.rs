@@ -207,6 +207,7 @@ fn report(measurement: Measurement) -> Report {
         deleted_files: 0,
         deletions: None,
         parameters: BTreeMap::new(),
+        acted: std::collections::BTreeMap::new(),
         violations: Vec::new(),
     })
 }

@@ -40,11 +40,13 @@ mod write;
 
 pub mod fault;
 pub mod incident;
+mod incident_scale;
 pub mod inject;
 pub mod loads;
 
 pub use fault::{Fault, FaultKind, FaultPlace};
 pub use incident::{Expect, Finding, Incident};
+pub use incident_scale::Smaller;
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore, Variation};
 pub use keys::CHALLENGE_TABLES;
 pub use mode::Mode;

@@ -1,5 +1,6 @@
 //! The output of a simulated run: rows of its transfers and injectors while it goes on, and the report at the end.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -141,6 +142,7 @@ pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &st
         deleted_files: 0,
         deletions: outcome.deletions.take(),
         parameters,
+        acted: BTreeMap::new(),
         violations: outcome.checks.violations().to_vec(),
     };
     outcome.measured.report(ending)

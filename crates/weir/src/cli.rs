@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Simulate in virtual time
     #[command(subcommand)]
     Sim(SimCommand),
-    /// Make the incidents of past data challenges, and check that they show and that their remedies help
+    /// Make the incidents of past data challenges, and check their remedies
     #[command(subcommand)]
     Incident(IncidentCommand),
     /// Identify an endpoint, and test its operations and its speed

@@ -2,6 +2,8 @@
 
 mod library;
 mod list;
+mod ran;
+mod real;
 mod run;
 mod show;
 

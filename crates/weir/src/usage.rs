@@ -171,7 +171,11 @@ mod tests {
             "commands:",
         );
         check(&["chalenge", "run"], "tip: did you mean `weir challenge`?", "commands:");
-        check(&["runs"], "`weir challenge run` or `weir sim run`?", "transfer");
+        check(
+            &["runs"],
+            "`weir challenge run` or `weir sim run` or `weir incident run`?",
+            "transfer",
+        );
         let words = ["--log-level", "debug", "sim", "cmopare", "challenge"];
         check(&words, "did you mean `weir sim compare`?", "challenge");
         check(

@@ -99,6 +99,7 @@ fn measured(plan: &SimPlan) -> Report {
         deleted_files: 0,
         deletions: None,
         parameters: BTreeMap::new(),
+        acted: std::collections::BTreeMap::new(),
         violations: Vec::new(),
     });
     // The simulator's own measurement.

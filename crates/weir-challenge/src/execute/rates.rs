@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use weir_measure::report::Event;
 use weir_model::Link;
+use weir_plan::fault::WorkloadCondition;
 use weir_plan::{Held, Inject, Injection, LedgerRow, LinkObservation, Plan, RatesCore};
 use weir_units::{Bytes, Timestamp};
 
 use crate::execute::engine::{Engine, Freed};
 use crate::execute::record::{Wanted, WantedFile};
+use crate::faults::{Condition, InjectionFaults};
 use crate::inject::injection::InjectionDoor;
 
 /// The numbers of a rated link's objects in the run.
@@ -22,6 +24,8 @@ pub(crate) struct RatedPlaces {
     pub(crate) sources: VecDeque<usize>,
     /// How many there are in all.
     pub(crate) n_sources: usize,
+    /// Bytes that the injector counts as delivered though a fault left them out.
+    pub(crate) skipped: u64,
 }
 
 /// One of so many source files may be kept from taking part again: the plan has a third more than take part.
@@ -37,6 +41,7 @@ pub(crate) struct RatesDriver {
     given_up: u64,
     /// RSEs whose lack of space was reported.
     full: BTreeSet<String>,
+    faults: InjectionFaults,
 }
 
 #[derive(Debug)]
@@ -50,6 +55,8 @@ struct RatesWorkload {
     links: Vec<(Link, RatedPlaces)>,
     index: BTreeMap<Link, usize>,
     due: Option<Timestamp>,
+    /// The state of its faults.
+    condition: Condition,
 }
 
 impl RatesDriver {
@@ -76,6 +83,7 @@ impl RatesDriver {
                     .collect(),
                 links,
                 due: Some(Timestamp(0)),
+                condition: Condition::default(),
             }
         };
         let workloads: Vec<RatesWorkload> = plan.rates().map(workload).collect();
@@ -85,6 +93,7 @@ impl RatesDriver {
             events: Vec::new(),
             given_up: 0,
             full: BTreeSet::new(),
+            faults: InjectionFaults::of(plan),
         };
         (!driver.workloads.is_empty()).then_some(driver)
     }
@@ -99,10 +108,19 @@ impl RatesDriver {
             if workload.due.is_none_or(|due| due > moment) {
                 continue;
             }
+            let broken = self.faults.at(workload.number, now);
             let observed = workload.observe(engine);
+            let active: u32 = observed.iter().map(|seen| seen.active).sum();
+            if workload.condition.is_stopped(&broken, active as usize, moment) {
+                continue; // it is looked at again in the next turn
+            }
             let mut injections = Vec::new();
             workload.core.cycle(moment, &observed, &mut injections);
             workload.due = workload.core.next_due(moment);
+            if let Some(comb) = broken.comb {
+                workload.due = workload.due.map(|due| due.max(moment + comb));
+            }
+            workload.skip(&mut injections, &broken);
             workload.submit(&injections, engine);
         }
         self.close_rows(now);
@@ -172,7 +190,7 @@ impl RatesWorkload {
             let state = engine.link(self.number, places.link);
             LinkObservation {
                 link: link.clone(),
-                delivered: Bytes(state.delivered),
+                delivered: Bytes(state.delivered + places.skipped),
                 queued: Bytes(state.unfinished),
                 active: state.active,
                 // With rules, space is the catalogue's to watch.
@@ -184,6 +202,17 @@ impl RatesWorkload {
             }
         };
         self.links.iter().map(observation).collect()
+    }
+
+    /// Leaves out files that a wrong volume leaves out: the injector counts them as delivered.
+    fn skip(&mut self, injections: &mut Vec<Injection>, broken: &WorkloadCondition) {
+        injections.retain(|injection| {
+            let comes = self.condition.injects(broken);
+            if !comes {
+                self.links[self.index[&injection.link]].1.skipped += injection.size.0;
+            }
+            comes
+        });
     }
 
     /// Submits the due injections, one job or one rule per link.

@@ -25,6 +25,8 @@ pub(crate) struct Found<'a> {
     pub(crate) driven: Driven,
     pub(crate) crosschecks: Vec<CrossCheck>,
     pub(crate) audit: Option<Audit>,
+    /// The state of whatever made each fault, by its name.
+    pub(crate) acted: BTreeMap<String, String>,
     /// RSEs that tell no checksum.
     pub(crate) verified_by_size: Vec<String>,
 }
@@ -116,6 +118,7 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
         deleted_files: found.sums.deleted_files,
         deletions: found.deletions,
         parameters: BTreeMap::new(),
+        acted: found.acted,
         violations: Vec::new(),
     });
     Report {

@@ -142,6 +142,7 @@ fn report() -> String {
     rest.events.into_iter().for_each(|event| measurement.event(event));
     measurement.drained(end(rest.windows.drain.end_s));
     let found = crate::output::assemble::Found {
+        acted: std::collections::BTreeMap::new(),
         command: &rest.command,
         host: rest.host,
         clock: Clock::start(),

@@ -116,6 +116,7 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
         deleted_files,
         deletions: None,
         parameters: BTreeMap::new(),
+        acted: std::collections::BTreeMap::new(),
         violations: Vec::new(),
     });
     Ok(Report {

@@ -60,6 +60,7 @@ pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor], run: &str
                     RatedPlaces {
                         link,
                         n_sources: sources.len(),
+                        skipped: 0,
                         sources: sources.into(),
                     }
                 };

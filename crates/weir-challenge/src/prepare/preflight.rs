@@ -8,6 +8,7 @@ use weir_units::BitRate;
 use weir_units::Bytes;
 
 use crate::execute::progress::{Preflight, Progress, Update};
+use crate::faults;
 use crate::options::Options;
 use crate::{RunError, prepare::host};
 
@@ -27,8 +28,9 @@ const RATE_PER_CORE: u64 = 2_000_000_000;
 /// # Errors
 /// When the data areas do not fit on the disk.
 pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
-    if let Some(fault) = plan.faults.first() {
+    if let Some((fault, reason)) = faults::cannot(plan, &options.ground) {
         return Err(RunError::Fault {
+            reason,
             name: fault.name.clone(),
             kind: fault.kind.to_string(),
             place: fault.place.to_string(),

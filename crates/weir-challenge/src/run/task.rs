@@ -24,6 +24,7 @@ use crate::execute::progress::{Progress, Update};
 use crate::execute::rates::{RatedPlaces, RatesDriver};
 use crate::execute::signal_watch::{SignalSources, SignalWatch};
 use crate::execute::steps::StepsDriver;
+use crate::faults::Acting;
 use crate::inject::fts::{FtsDoor, Renewal};
 use crate::inject::injection::JobId;
 use crate::inject::rules::RulesDoor;
@@ -121,7 +122,7 @@ impl RunTask<'_> {
         }
         let sources = std::mem::take(&mut layout.sources);
         let seeded = self.seed(&open, sources, &layout.rated).await?;
-        let mut driven = self.drive(&mut open, seeded, &layout).await?;
+        let (mut driven, acted) = self.drive(grid, &mut open, seeded, &layout).await?;
         let crosschecks = self.compare(&open, &driven).await;
         let samples = std::mem::take(&mut open.books.samples);
         let audit = self
@@ -135,6 +136,7 @@ impl RunTask<'_> {
             sums: driven.engine.sums(),
             deletions: driven.engine.deletions().report(),
             driven: driven.end,
+            acted,
             crosschecks,
             audit,
             verified_by_size: open.description.verified_by_size,
@@ -236,10 +238,11 @@ impl RunTask<'_> {
     /// Injects and observes until the drain is over or the run is interrupted.
     async fn drive(
         &self,
+        grid: &EmbeddedGrid,
         open: &mut Open,
         Seeded { sources, protecting }: Seeded,
         layout: &Layout,
-    ) -> Result<DrivenRun, RunError> {
+    ) -> Result<(DrivenRun, BTreeMap<String, String>), RunError> {
         let before = counted::read(&open.doors).await;
         let clock = Clock::start();
         open.description.started_at = Some(assemble::moment(clock.started_at()));
@@ -283,16 +286,19 @@ impl RunTask<'_> {
             signals: Some(signals),
             sampled: Duration::ZERO,
         };
+        let acting = Acting::start(self.plan, grid, &self.options.ground, clock, self.folder);
         let end = drive.run().await;
+        let acted = acting.end().await;
         telling.abort();
         let _cancelled = telling.await;
-        Ok(DrivenRun {
+        let driven = DrivenRun {
             engine,
             sources,
             before,
             clock,
             end,
-        })
+        };
+        Ok((driven, acted))
     }
 
     /// Compares the counters of all parties.

@@ -16,10 +16,13 @@ const CHANGES_MAX: usize = 10_000;
 /// How far a fault is there: 0 is not at all, 1 as written.
 pub type Level = f64;
 
+/// The moments at which the level of a fault changes, each with the level from then on.
+pub type Course = Vec<(Duration, Level)>;
+
 impl Fault {
     /// The moments at which its level changes, in order, each with the level from then on; the last is its end, if it ends
     /// before `end`.
-    pub fn course(&self, seed: u64, end: Duration) -> Vec<(Duration, Level)> {
+    pub fn course(&self, seed: u64, end: Duration) -> Course {
         let until = self.until().unwrap_or(end).min(end);
         let mut course = Vec::new();
         if self.at >= until {
@@ -47,6 +50,12 @@ impl Fault {
         }
         course
     }
+}
+
+/// The level of a fault at a moment of its course.
+pub fn level_at(course: &[(Duration, Level)], moment: Duration) -> Level {
+    let past = course.partition_point(|(at, _)| *at <= moment);
+    past.checked_sub(1).map_or(0.0, |last| course[last].1)
 }
 
 /// On and off in turn, each for its length.

@@ -11,13 +11,15 @@ mod read;
 mod shape;
 mod spec;
 mod table;
+mod workload;
 mod write;
 
-pub use course::Level;
+pub use course::{Course, Level, level_at};
 pub use kind::{FaultKind, Gauge, KindRow, PlaceKey, WAITING, kinds_markdown};
 pub use place::{FaultPlace, Service, Way};
 pub(crate) use read::read;
 pub use shape::Shape;
 pub use spec::{Amount, Details, Fault, Origin};
 pub(crate) use table::FAULT;
+pub use workload::WorkloadCondition;
 pub(crate) use write::write;

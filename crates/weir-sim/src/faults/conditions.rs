@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use weir_plan::fault::{Amount, FaultKind, Service};
-use weir_units::Timestamp;
+use weir_plan::fault::{Amount, FaultKind, Service, WorkloadCondition};
 
 use super::scene_fault::SceneFault;
 use crate::spec::TokenModel;
@@ -42,23 +41,6 @@ pub(crate) struct Conditions {
     pub(crate) workloads: Vec<WorkloadCondition>,
 }
 
-/// A workload, with the faults that are on.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct WorkloadCondition {
-    /// Nothing is injected.
-    pub(crate) is_paused: bool,
-    /// Injected as a share of asked, if not whole.
-    pub(crate) volume: Option<f64>,
-    /// Pause between two injections.
-    pub(crate) comb: Option<Duration>,
-    /// Size of files.
-    pub(crate) size: Option<u64>,
-    /// Share of files that is not at its source.
-    pub(crate) missing: f64,
-    /// Another controller: so many transfers, and the pause that it makes when there are more.
-    pub(crate) controller: Option<(u32, Duration)>,
-}
-
 impl Conditions {
     pub(crate) fn of(faults: &[SceneFault], n_workloads: usize) -> Self {
         let mut now = Self {
@@ -68,7 +50,7 @@ impl Conditions {
         for on in faults.iter().filter(|on| on.is_on()) {
             now.add(on);
             for workload in &on.workloads {
-                now.workloads[*workload].add(on);
+                now.workloads[*workload].add(&on.fault, on.level);
             }
         }
         now
@@ -118,28 +100,5 @@ impl Conditions {
     pub(crate) fn without_token(&self, tokens: Option<TokenModel>) -> f64 {
         let per_attempt = tokens.map_or(TOKENS, |tokens| tokens.per_attempt);
         1.0 - libm::pow(1.0 - self.refused, f64::from(per_attempt))
-    }
-}
-
-impl WorkloadCondition {
-    /// Until when another controller stops the workload, if it does so now.
-    pub(crate) fn stops(&self, active: impl Fn() -> usize, now: Timestamp) -> Option<Timestamp> {
-        let (limit, pause) = self.controller?;
-        (active() > limit as usize).then(|| now + pause)
-    }
-
-    fn add(&mut self, on: &SceneFault) {
-        let level = on.level;
-        match (on.fault.kind, on.fault.amount) {
-            (FaultKind::Pause, _) => self.is_paused = true,
-            (FaultKind::Volume, Amount::Factor(factor)) => self.volume = Some(1.0 + (factor - 1.0) * level),
-            (FaultKind::Comb, Amount::Delay(delay)) => self.comb = Some(delay.mul_f64(level)),
-            (FaultKind::SmallFiles, Amount::Size(size)) => self.size = Some(size.0),
-            (FaultKind::MissingSource, Amount::Share(share)) => self.missing = share * level,
-            (FaultKind::Controller, Amount::Limit(limit)) => {
-                self.controller = on.fault.details.delay.map(|delay| (limit, delay));
-            }
-            _ => {}
-        }
     }
 }

@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
+use weir_plan::fault::WorkloadCondition;
 use weir_plan::stream;
 use weir_sched::{
     Command, Effect, Event as CoreEvent, Input, JobId, JobSpec, Op, Record, Settled, Terms, TransferSpec,
@@ -40,7 +41,6 @@ use weir_world::{Failure, OpId, TransferId, WorldEvent};
 
 use crate::background;
 use crate::checks::Checks;
-use crate::faults::conditions::WorkloadCondition;
 use crate::hash::NumberMap;
 use crate::network::{ClassId, Ended, FlowId, Network};
 use crate::policies::AnyCore;

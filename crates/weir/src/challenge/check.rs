@@ -87,6 +87,7 @@ fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<Sites
         keep: false,
         audit: None,
         preflight: Some(arguments.limit),
+        ground: weir_challenge::NetworkGround::default(),
         command: "weir challenge check --sites".to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

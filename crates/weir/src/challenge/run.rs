@@ -33,6 +33,7 @@ pub(super) fn run(arguments: &ChallengeRunArguments, output: &Output) -> Result<
         keep: arguments.keep,
         audit: arguments.audit,
         preflight: arguments.preflight.0,
+        ground: weir_challenge::NetworkGround::default(),
         command: command(arguments, plan.seed, plan.scale),
     };
     let watch = Watch::new(output);

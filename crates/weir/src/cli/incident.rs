@@ -33,4 +33,10 @@ pub(crate) struct IncidentRunArguments {
     /// Run the whole library
     #[arg(long)]
     pub(crate) all: bool,
+    /// Run with real services on this machine, in a hundredth of the rates and a fifteenth of the time
+    #[arg(long)]
+    pub(crate) real: bool,
+    /// With --real, where the run folders go
+    #[arg(long, value_name = "DIR", default_value = "weir-runs", requires = "real")]
+    pub(crate) out: std::path::PathBuf,
 }

@@ -3,25 +3,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Serialize;
-use weir_measure::expectation::Signs;
 use weir_plan::Incident;
 use weir_sim::incident::verify;
 
-use super::library;
+use super::ran::{Ran, lines};
+use super::{library, real};
 use crate::cli::IncidentRunArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-
-/// The two runs of an incident, as programs read them.
-#[derive(Debug, Serialize)]
-struct Ran {
-    id: String,
-    world: &'static str,
-    ok: bool,
-    with: Signs,
-    remedy: Signs,
-}
 
 /// Runs incidents in the simulated world, on every processor.
 pub(super) fn run(arguments: &IncidentRunArguments, output: &Output) -> Result<Exit, Failure> {
@@ -34,6 +23,9 @@ pub(super) fn run(arguments: &IncidentRunArguments, output: &Output) -> Result<E
             .map(|id| library::find(id))
             .collect::<Result<_, _>>()?
     };
+    if arguments.real {
+        return real::run(&incidents, arguments, output);
+    }
     let (next, ran) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> Result<(), Failure> {
         while let Some((at, incident)) = take(&incidents, &next) {
@@ -79,25 +71,4 @@ fn simulate(incident: &Incident) -> Result<Ran, Failure> {
         with: verified.with,
         remedy: verified.mended,
     })
-}
-
-fn lines(ran: &Ran) -> Vec<String> {
-    let percent = |ratio: Option<f64>| {
-        ratio.map_or_else(
-            || "nothing asked".to_owned(),
-            |ratio| format!("{:.0} %", ratio.max(0.0) * 100.0),
-        )
-    };
-    let cause = ran.with.causes.first().filter(|(_, share)| *share >= 0.01);
-    let cause = cause.map_or_else(String::new, |(cause, _)| format!(", most of it: {cause}"));
-    let mark = if ran.ok { '✓' } else { '✗' };
-    let mut lines = vec![format!(
-        "{mark} {:<8} missed {}{cause}; with the remedy {}",
-        ran.id,
-        percent(ran.with.missed_ratio),
-        percent(ran.remedy.missed_ratio)
-    )];
-    let wrong = ran.with.wrong.iter().chain(&ran.remedy.wrong);
-    lines.extend(wrong.map(|wrong| format!("    {wrong}")));
-    lines
 }

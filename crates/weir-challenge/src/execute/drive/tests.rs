@@ -124,6 +124,7 @@ async fn report(service: Scripted) -> Report {
         deleted_files: 0,
         deletions: None,
         parameters: BTreeMap::new(),
+        acted: std::collections::BTreeMap::new(),
         violations: Vec::new(),
     })
 }

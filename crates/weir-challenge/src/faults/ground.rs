@@ -1,0 +1,44 @@
+//! The network between the storages of a run, where relays make one.
+
+use std::time::Duration;
+
+use weir_model::Link;
+use weir_units::BitRate;
+
+/// Limits that relays keep in a run, so that its network is not only loopback. Empty by default: then nothing is limited.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NetworkGround {
+    /// The largest rate of one transfer on a link.
+    pub streams: Vec<(Link, BitRate)>,
+    /// The round trip of links: it bounds windows, and delays nothing.
+    pub round_trips: Vec<(Link, Duration)>,
+    /// Capacities that links share.
+    pub shared: Vec<SharedPath>,
+}
+
+/// A capacity that links share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedPath {
+    /// The segment, or `site NAME in`, `site NAME out`, `link A→B`.
+    pub name: String,
+    /// The links that pass it.
+    pub links: Vec<Link>,
+    /// Its capacity.
+    pub capacity: BitRate,
+}
+
+impl NetworkGround {
+    /// Whether relays have anything to do for it.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty() && self.shared.is_empty()
+    }
+
+    pub(super) fn shared(&self, name: &str) -> Option<&SharedPath> {
+        self.shared.iter().find(|path| path.name == name)
+    }
+
+    pub(super) fn round_trip(&self, link: &Link) -> Duration {
+        let known = self.round_trips.iter().find(|(of, _)| of == link);
+        known.map_or(Duration::ZERO, |(_, time)| *time)
+    }
+}

@@ -1,0 +1,113 @@
+//! Which faults have means in a real run.
+
+use weir_model::{GridIssuer, RseKind};
+use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Service};
+use weir_plan::{Plan, Workload};
+
+use super::ground::NetworkGround;
+
+/// The first fault of a plan that cannot be made here, and the reason.
+pub(crate) fn cannot<'p>(plan: &'p Plan, ground: &NetworkGround) -> Option<(&'p Fault, String)> {
+    plan.faults
+        .iter()
+        .find_map(|fault| Some((fault, reason(fault, plan, ground)?)))
+}
+
+/// Whether a plan needs relays in front of its doors.
+pub(crate) fn needs_relays(plan: &Plan, ground: &NetworkGround) -> bool {
+    let by_relay = |fault: &Fault| {
+        !matches!(
+            fault.place,
+            FaultPlace::Workload(_) | FaultPlace::Service(Service::Transfer)
+        ) && fault.kind != FaultKind::Slots
+    };
+    !ground.is_empty() || plan.faults.iter().any(by_relay)
+}
+
+fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
+    let has_relay = plan
+        .grid
+        .rses
+        .iter()
+        .all(|rse| matches!(rse.kind, RseKind::Embedded { .. }));
+    let by_relay = |known: Option<String>| match known {
+        None if !has_relay => {
+            Some("a storage of the grid runs elsewhere: no relay can stand in front of it".to_owned())
+        }
+        known => known,
+    };
+    match fault.kind {
+        FaultKind::SlowRead
+        | FaultKind::SlowWrite
+        | FaultKind::SlowDisk
+        | FaultKind::SlowStream
+        | FaultKind::RoundTrip
+        | FaultKind::Mtu => by_relay(None),
+        FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
+        FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, plan, ground)),
+        FaultKind::Failures => by_relay(failures(fault, plan)),
+        FaultKind::SlowIssuer | FaultKind::FailingIssuer => issuer(plan),
+        FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore => transfer(plan),
+        FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
+        FaultKind::Volume => match fault.amount {
+            Amount::Factor(factor) if factor > 1.0 => Some("more than was asked cannot be injected".to_owned()),
+            _ => rated(fault, plan),
+        },
+        _ => Some("it has no means in a real run yet".to_owned()),
+    }
+}
+
+fn issuer(plan: &Plan) -> Option<String> {
+    let is_own = matches!(plan.grid.issuer, GridIssuer::Embedded(_));
+    (!is_own).then(|| "the issuer runs elsewhere: no relay can stand in front of it".to_owned())
+}
+
+fn transfer(plan: &Plan) -> Option<String> {
+    let is_own = plan.grid.transfer_service.is_none();
+    (!is_own).then(|| "the transfer service runs elsewhere".to_owned())
+}
+
+fn rated(fault: &Fault, plan: &Plan) -> Option<String> {
+    let FaultPlace::Workload(pattern) = &fault.place else {
+        return None;
+    };
+    let holds = |workload: &Workload| pattern.fits(workload.name()) && matches!(workload, Workload::Rates(_));
+    let any = plan.workloads.iter().any(holds);
+    (!any).then(|| "it acts on workloads that hold rates".to_owned())
+}
+
+fn place(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
+    match &fault.place {
+        FaultPlace::Service(Service::Issuer) => issuer(plan),
+        FaultPlace::Service(Service::Transfer) => transfer(plan),
+        FaultPlace::Service(Service::Catalog) => Some("it has no means in a real run yet".to_owned()),
+        FaultPlace::Segment(name) if ground.shared(name).is_none() => {
+            Some("segments are a part of the simulated network: run it shaped as that".to_owned())
+        }
+        _ if fault.kind == FaultKind::ForeignLoad && ground.is_empty() => {
+            Some("traffic of others takes a part of a capacity: run it shaped as the simulated network".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn window(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
+    let delayed = plan
+        .faults
+        .iter()
+        .any(|other| other.kind == FaultKind::RoundTrip && other.place == fault.place);
+    let known = !ground.round_trips.is_empty();
+    (!delayed && !known)
+        .then(|| "it bounds a transfer only over a round trip: add the fault round-trip at the same link".to_owned())
+}
+
+fn failures(fault: &Fault, plan: &Plan) -> Option<String> {
+    if fault.details.error.as_deref() != Some("network") {
+        return Some("a relay makes failures of the network alone".to_owned());
+    }
+    if fault.details.mode.is_some() || fault.details.above.is_some() {
+        return Some("a relay cannot tell modes and sizes".to_owned());
+    }
+    let rates = plan.rates().next().is_some();
+    (!rates).then(|| "the share of transfers that a relay resets follows from the file size of rates".to_owned())
+}

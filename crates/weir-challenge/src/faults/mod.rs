@@ -1,0 +1,24 @@
+//! Faults of a run: each acts on real processes of this machine, without root.
+//!
+//! | kind | acts by |
+//! |---|---|
+//! | traffic of storages, sites, links, segments | relays in front of every embedded storage ([`weir_network::relay`]) |
+//! | the issuer | a relay in front of it |
+//! | `slots`, `outage` of the transfer service | limits and the drain of the service, by its REST API |
+//! | `slow-store`, `frozen-store` | the writer's lock of its database |
+//! | workloads | the injectors |
+//!
+//! [`means::cannot`] says which fault of a plan has no means here; a run with such a fault does not begin. All of it ends with the
+//! run: relays with the grid, locks with their connection.
+
+mod actor;
+mod ground;
+mod injection;
+mod means;
+mod rules;
+mod store;
+
+pub(crate) use actor::Acting;
+pub use ground::{NetworkGround, SharedPath};
+pub(crate) use injection::{Condition, InjectionFaults};
+pub(crate) use means::{cannot, needs_relays};

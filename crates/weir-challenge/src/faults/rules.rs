@@ -1,0 +1,342 @@
+//! From the faults that are on to the rules of each relay: pure.
+//!
+//! A pair of storages is one direction of traffic. Whoever copies, its bytes cross two places where a relay may stand: that
+//! of the source, downwards, if the destination pulls; that of the destination, upwards, if the source pushes. Storages
+//! connect from their own addresses, so that either relay knows the other end.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_model::{Link, RseName};
+use weir_network::relay::{Bucket, Direction, Rule};
+use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Level, Service, Way};
+use weir_units::BitRate;
+
+use super::ground::NetworkGround;
+
+/// A segment of TCP on Ethernet, in bytes, and the constant of Mathis and others (1997).
+const SEGMENT: f64 = 1_448.0;
+const MATHIS: f64 = 1.22;
+/// Bytes of an issuer's answer, about.
+const ANSWER: f64 = 2_000.0;
+/// Nothing that is reset always is reset quite always: e^-14 is a millionth.
+const SURELY: f64 = 14.0;
+
+/// A storage of the run.
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    pub(super) name: RseName,
+    pub(super) site: String,
+    pub(super) ip: IpAddr,
+}
+
+/// Storages, the network between them, and the size of files.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    pub(super) ends: Vec<End>,
+    pub(super) network: NetworkGround,
+    /// Size of the files of the first workload that holds a rate.
+    pub(super) file_size: f64,
+}
+
+/// Rates that connections share, by the fault or the path that sets them: kept from one set of rules to the next.
+#[derive(Debug, Default)]
+pub(super) struct Buckets(BTreeMap<String, Arc<Bucket>>);
+
+impl Buckets {
+    fn get(&mut self, name: &str, rate: BitRate) -> Arc<Bucket> {
+        let bytes = (rate.0 / 8).max(1);
+        let bucket = self
+            .0
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(Bucket::new(bytes)));
+        bucket.set(bytes);
+        bucket.clone()
+    }
+}
+
+/// Rules by the name of the door.
+pub(super) type RulesByDoor = BTreeMap<String, Vec<Rule>>;
+
+/// The rules of every relay while these faults are on.
+pub(super) fn rules(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Buckets) -> RulesByDoor {
+    let mut rules = RulesByDoor::new();
+    let mut builder = Builder {
+        ground,
+        rules: &mut rules,
+    };
+    builder.network(on, buckets);
+    for (fault, level) in on {
+        builder.fault(fault, *level, on, buckets);
+    }
+    rules
+}
+
+struct Builder<'r> {
+    ground: &'r Ground,
+    rules: &'r mut RulesByDoor,
+}
+
+impl Builder<'_> {
+    /// Limits of the network, less what others take of them.
+    fn network(&mut self, on: &[(&Fault, Level)], buckets: &mut Buckets) {
+        for path in &self.ground.network.shared {
+            let taken = on.iter().filter(|(fault, _)| fault.kind == FaultKind::ForeignLoad);
+            let taken = taken
+                .filter(|(fault, _)| is_path(fault, &path.name))
+                .map(|(fault, level)| rate(fault, *level));
+            let taken: u64 = taken.map(|rate| rate.0).sum();
+            let left = BitRate(path.capacity.0.saturating_sub(taken).max(8));
+            let shared = Some(buckets.get(&format!("path {}", path.name), left));
+            self.on_pairs(
+                &self.pairs_of(&path.links),
+                &Rule {
+                    shared,
+                    ..Rule::default()
+                },
+            );
+        }
+        for (link, rate) in &self.ground.network.streams {
+            let each = Some((rate.0 / 8).max(1));
+            self.on_pairs(
+                &self.pairs_of(std::slice::from_ref(link)),
+                &Rule {
+                    each,
+                    ..Rule::default()
+                },
+            );
+        }
+    }
+
+    fn fault(&mut self, fault: &Fault, level: Level, on: &[(&Fault, Level)], buckets: &mut Buckets) {
+        let pairs = self.pairs(fault);
+        let rule = Rule::default();
+        match fault.kind {
+            FaultKind::SlowRead | FaultKind::SlowWrite | FaultKind::SlowDisk | FaultKind::Capacity => {
+                let shared = Some(buckets.get(&format!("fault {}", fault.name), softened(fault, level)));
+                self.on_pairs(&pairs, &Rule { shared, ..rule });
+            }
+            FaultKind::SlowStream => {
+                let each = Some((softened(fault, level).0 / 8).max(1));
+                self.on_pairs(&pairs, &Rule { each, ..rule });
+            }
+            FaultKind::Window | FaultKind::PacketLoss => {
+                for pair in pairs {
+                    let each = Some(self.stream(fault, level, pair, on));
+                    self.on_pairs(&[pair], &Rule { each, ..rule.clone() });
+                }
+            }
+            FaultKind::RoundTrip => {
+                let delay = delay(fault).mul_f64(level) / 2;
+                self.both_ways(&pairs, &Rule { delay, ..rule });
+            }
+            FaultKind::Mtu => {
+                let longest = match fault.amount {
+                    Amount::Size(size) => Some(size.0),
+                    _ => None,
+                };
+                self.on_pairs(&pairs, &Rule { longest, ..rule });
+            }
+            FaultKind::Failures => {
+                let resets_per_byte = hazard(fault, level) / self.ground.file_size.max(1.0);
+                self.on_pairs(
+                    &pairs,
+                    &Rule {
+                        resets_per_byte,
+                        ..rule
+                    },
+                );
+            }
+            FaultKind::Outage => self.outage(fault, &pairs),
+            FaultKind::SlowIssuer => self.at(
+                "issuer",
+                Rule {
+                    delay: delay(fault).mul_f64(level) / 2,
+                    ..rule
+                },
+            ),
+            FaultKind::FailingIssuer => self.at(
+                "issuer",
+                Rule {
+                    resets_per_byte: hazard(fault, level) / ANSWER,
+                    ..rule
+                },
+            ),
+            _ => {}
+        }
+    }
+
+    fn outage(&mut self, fault: &Fault, pairs: &[(usize, usize)]) {
+        let cut = Rule {
+            is_cut: true,
+            ..Rule::default()
+        };
+        match &fault.place {
+            FaultPlace::Service(Service::Issuer) => self.at("issuer", cut),
+            FaultPlace::Service(_) => {}
+            FaultPlace::Rse(pattern, _) => {
+                for end in self.ground.ends.iter().filter(|end| pattern.fits(end.name.as_str())) {
+                    self.at(end.name.as_str(), cut.clone());
+                }
+                self.both_ways(pairs, &cut);
+            }
+            _ => self.both_ways(pairs, &cut),
+        }
+    }
+
+    /// Bytes per second of one stream that a window or losses allow over the round trip.
+    fn stream(&self, fault: &Fault, level: Level, pair: (usize, usize), on: &[(&Fault, Level)]) -> u64 {
+        let link = self.link(pair);
+        let delays = on
+            .iter()
+            .filter(|(other, _)| other.kind == FaultKind::RoundTrip && self.pairs(other).contains(&pair));
+        let added: f64 = delays.map(|(other, level)| delay(other).as_secs_f64() * level).sum();
+        let seconds = (self.ground.network.round_trip(&link).as_secs_f64() + added).max(1e-4);
+        let bytes = match fault.amount {
+            Amount::Size(size) => size.0 as f64 / level / seconds,
+            Amount::Share(share) => SEGMENT / seconds * MATHIS / (share * level).sqrt(),
+            _ => f64::MAX,
+        };
+        (bytes as u64).max(1)
+    }
+
+    fn link(&self, (source, destination): (usize, usize)) -> Link {
+        Link {
+            source: self.ground.ends[source].name.clone(),
+            destination: self.ground.ends[destination].name.clone(),
+        }
+    }
+
+    /// The pairs whose traffic passes the place of a fault.
+    fn pairs(&self, fault: &Fault) -> Vec<(usize, usize)> {
+        let way = match fault.kind {
+            FaultKind::SlowRead => Way::Out,
+            FaultKind::SlowWrite => Way::In,
+            _ => fault.place.way().unwrap_or(Way::Both),
+        };
+        let segment = match &fault.place {
+            FaultPlace::Segment(name) => self
+                .ground
+                .network
+                .shared(name)
+                .map(|path| path.links.clone())
+                .unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let is_at = |from: &End, to: &End| match &fault.place {
+            FaultPlace::Rse(pattern, _) => {
+                way.is_out() && pattern.fits(from.name.as_str()) || way.is_in() && pattern.fits(to.name.as_str())
+            }
+            FaultPlace::Site(pattern, _) => {
+                from.site != to.site
+                    && (way.is_out() && pattern.fits(&from.site) || way.is_in() && pattern.fits(&to.site))
+            }
+            FaultPlace::Link(pattern) => {
+                pattern.source.fits(from.name.as_str()) && pattern.destination.fits(to.name.as_str())
+            }
+            FaultPlace::Segment(_) => segment
+                .iter()
+                .any(|link| link.source == from.name && link.destination == to.name),
+            FaultPlace::Service(_) | FaultPlace::Workload(_) => false,
+        };
+        self.all_pairs()
+            .filter(|(from, to)| is_at(&self.ground.ends[*from], &self.ground.ends[*to]))
+            .collect()
+    }
+
+    fn pairs_of(&self, links: &[Link]) -> Vec<(usize, usize)> {
+        self.all_pairs()
+            .filter(|pair| links.contains(&self.link(*pair)))
+            .collect()
+    }
+
+    fn all_pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let n_ends = self.ground.ends.len();
+        (0..n_ends)
+            .flat_map(move |from| (0..n_ends).map(move |to| (from, to)))
+            .filter(|(from, to)| from != to)
+    }
+
+    /// A rule for the bytes of these pairs.
+    fn on_pairs(&mut self, pairs: &[(usize, usize)], rule: &Rule) {
+        self.spread(pairs, rule, [Some(Direction::Down), Some(Direction::Up)]);
+    }
+
+    /// A rule for everything that the ends of these pairs say to each other.
+    fn both_ways(&mut self, pairs: &[(usize, usize)], rule: &Rule) {
+        self.spread(pairs, rule, [None, None]);
+    }
+
+    fn spread(&mut self, pairs: &[(usize, usize)], rule: &Rule, [at_source, at_destination]: [Option<Direction>; 2]) {
+        let mut peers: BTreeMap<(usize, bool), Vec<IpAddr>> = BTreeMap::new();
+        for (from, to) in pairs {
+            peers.entry((*from, true)).or_default().push(self.ground.ends[*to].ip);
+            peers.entry((*to, false)).or_default().push(self.ground.ends[*from].ip);
+        }
+        for ((end, is_source), peers) in peers {
+            let rule = Rule {
+                peers: Some(peers.into()),
+                direction: if is_source { at_source } else { at_destination },
+                ..rule.clone()
+            };
+            let name = self.ground.ends[end].name.to_string();
+            self.at(&name, rule);
+        }
+    }
+
+    fn at(&mut self, door: &str, rule: Rule) {
+        self.rules.entry(door.to_owned()).or_default().push(rule);
+    }
+}
+
+/// Whether a fault is at a shared path of the network.
+fn is_path(fault: &Fault, path: &str) -> bool {
+    match &fault.place {
+        FaultPlace::Segment(name) => name == path,
+        FaultPlace::Site(pattern, way) => {
+            let site = |end: &str| path.strip_prefix("site ").and_then(|rest| rest.strip_suffix(end));
+            way.is_in() && site(" in").is_some_and(|site| pattern.fits(site))
+                || way.is_out() && site(" out").is_some_and(|site| pattern.fits(site))
+        }
+        FaultPlace::Link(pattern) => {
+            let link = path.strip_prefix("link ").and_then(|link| link.parse::<Link>().ok());
+            link.is_some_and(|link| pattern.fits(&link))
+        }
+        _ => false,
+    }
+}
+
+fn rate(fault: &Fault, level: Level) -> BitRate {
+    match fault.amount {
+        Amount::Rate(rate) => rate.scale(level),
+        _ => BitRate::ZERO,
+    }
+}
+
+/// A limit that a fault sets: at a part of its level it is so much less hard.
+fn softened(fault: &Fault, level: Level) -> BitRate {
+    match fault.amount {
+        Amount::Rate(rate) => rate.scale(1.0 / level),
+        _ => BitRate(u64::MAX),
+    }
+}
+
+fn delay(fault: &Fault) -> Duration {
+    match fault.amount {
+        Amount::Delay(delay) => delay,
+        _ => Duration::ZERO,
+    }
+}
+
+/// Resets of one file, on average, so that this share of files meets one.
+fn hazard(fault: &Fault, level: Level) -> f64 {
+    match fault.amount {
+        Amount::Share(share) => (-(1.0 - share * level).ln()).min(SURELY),
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

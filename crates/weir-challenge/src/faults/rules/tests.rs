@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use weir_plan::{Challenge, Overrides, Plan};
+use weir_units::BitRate;
+
+use super::super::ground::{NetworkGround, SharedPath};
+use super::*;
+
+fn plan(fault: &str) -> Plan {
+    let text = format!(
+        "name = \"c\"\n[grid]\nname = \"g\"\n[[grid.rse]]\nname = \"A\"\n[[grid.rse]]\nname = \"B\"\n[[grid.rse]]\nname = \"C\"\n\
+         [[workload]]\nkind = \"rates\"\nrates = [{{ source = \"A\", destination = \"B\", rate = \"1 Gb/s\" }}]\n{fault}"
+    );
+    Challenge::parse(&text, "c.toml".as_ref())
+        .unwrap_or_else(|problems| panic!("{problems:?}"))
+        .resolve(&Overrides::default())
+        .unwrap()
+}
+
+fn ground() -> Ground {
+    let end = |name: &str, last: u8| End {
+        name: name.parse().unwrap(),
+        site: name.to_owned(),
+        ip: [127, 0, 1, last].into(),
+    };
+    Ground {
+        ends: vec![end("A", 1), end("B", 2), end("C", 3)],
+        network: NetworkGround::default(),
+        file_size: 1e6,
+    }
+}
+
+fn ip(last: u8) -> IpAddr {
+    [127, 0, 1, last].into()
+}
+
+/// Rules of the only fault of a plan, at a level.
+fn of(fault: &str, ground: &Ground, level: Level) -> RulesByDoor {
+    let plan = plan(&format!("[[fault]]\n{fault}"));
+    let on: Vec<_> = plan.faults.iter().map(|fault| (fault, level)).collect();
+    rules(ground, &on, &mut Buckets::default())
+}
+
+/// A fault of one link would slow others, or the other direction.
+#[test]
+fn a_link_is_limited_at_both_of_its_ends() {
+    let rules = of(
+        "kind = \"capacity\"\nlink = \"A->B\"\nrate = \"80 Mb/s\"",
+        &ground(),
+        1.0,
+    );
+    assert_eq!(rules.keys().map(String::as_str).collect::<Vec<_>>(), ["A", "B"]);
+    let (pull, push) = (&rules["A"][0], &rules["B"][0]);
+    assert_eq!(
+        (pull.peers.as_deref(), pull.direction),
+        (Some([ip(2)].as_slice()), Some(Direction::Down))
+    );
+    assert_eq!(
+        (push.peers.as_deref(), push.direction),
+        (Some([ip(1)].as_slice()), Some(Direction::Up))
+    );
+    // One rate for both ways of copying.
+    assert!(Arc::ptr_eq(
+        pull.shared.as_ref().unwrap(),
+        push.shared.as_ref().unwrap()
+    ));
+}
+
+#[test]
+fn reads_and_writes_are_apart() {
+    let reads = of("kind = \"slow-read\"\nrse = \"A\"\nrate = \"8 Mb/s\"", &ground(), 1.0);
+    assert_eq!(reads["A"][0].peers.as_deref(), Some([ip(2), ip(3)].as_slice()));
+    assert_eq!(reads["B"][0].direction, Some(Direction::Up));
+    let writes = of("kind = \"slow-write\"\nrse = \"A\"\nrate = \"8 Mb/s\"", &ground(), 1.0);
+    assert_eq!(
+        (writes["A"][0].direction, writes["B"][0].direction),
+        (Some(Direction::Up), Some(Direction::Down))
+    );
+}
+
+#[test]
+fn an_outage_cuts_the_door_and_what_goes_out_from_it() {
+    let rules = of("kind = \"outage\"\nrse = \"A\"", &ground(), 1.0);
+    assert!(rules["A"].iter().any(|rule| rule.is_cut && rule.peers.is_none()));
+    for other in ["B", "C"] {
+        let rule = &rules[other][0];
+        assert!(
+            rule.is_cut && rule.peers.as_deref() == Some([ip(1), ip(1)].as_slice())
+                || rule.peers.as_deref() == Some([ip(1)].as_slice())
+        );
+    }
+    let issuer = of("kind = \"outage\"\nservice = \"issuer\"", &ground(), 1.0);
+    assert!(issuer["issuer"][0].is_cut && issuer.len() == 1);
+    assert!(of("kind = \"outage\"\nservice = \"transfer\"", &ground(), 1.0).is_empty());
+}
+
+/// Half a fault would be as hard as a whole one.
+#[test]
+fn levels_soften() {
+    let each = |level| {
+        of(
+            "kind = \"slow-stream\"\nrse = \"A\"\nway = \"out\"\nrate = \"8 Mb/s\"",
+            &ground(),
+            level,
+        )["A"][0]
+            .each
+    };
+    assert_eq!((each(1.0), each(0.5)), (Some(1_000_000), Some(2_000_000)));
+    let delay = |level| {
+        of(
+            "kind = \"round-trip\"\nlink = \"A->B\"\ndelay = \"100 ms\"",
+            &ground(),
+            level,
+        )["A"][0]
+            .delay
+    };
+    assert_eq!(
+        (delay(1.0), delay(0.1)),
+        (Duration::from_millis(50), Duration::from_millis(5))
+    );
+    let hazard = |share: f64| {
+        of(
+            &format!("kind = \"failures\"\nlink = \"A->B\"\nerror = \"network\"\nshare = {share}"),
+            &ground(),
+            1.0,
+        )["A"][0]
+            .resets_per_byte
+    };
+    assert!((1.0 - (-hazard(0.75) * 1e6).exp() - 0.75).abs() < 1e-9);
+    assert!(hazard(1.0).is_finite());
+}
+
+#[test]
+fn a_window_bounds_a_stream_over_its_round_trip() {
+    let text = "kind = \"window\"\nlink = \"A->B\"\nsize = \"1 MB\"\n[[fault]]\nkind = \"round-trip\"\nlink = \"A->B\"\ndelay = \"100 ms\"";
+    let rules = of(text, &ground(), 1.0);
+    assert!(rules["A"].iter().any(|rule| rule.each == Some(10_000_000)), "{rules:?}");
+}
+
+/// Traffic of others would take nothing, or more than there is.
+#[test]
+fn others_take_a_part_of_a_shared_path() {
+    let mut ground = ground();
+    ground.network.shared.push(SharedPath {
+        name: "sea".to_owned(),
+        links: vec!["A->B".parse().unwrap(), "C->B".parse().unwrap()],
+        capacity: BitRate(80_000_000),
+    });
+    let plan = plan("[[fault]]\nkind = \"foreign-load\"\nsegment = \"sea\"\nrate = \"60 Mb/s\"");
+    let mut buckets = Buckets::default();
+    let free = rules(&ground, &[], &mut buckets);
+    assert!(free["A"][0].shared.is_some() && free["C"][0].shared.is_some());
+    let taken = rules(&ground, &[(&plan.faults[0], 1.0)], &mut buckets);
+    // The same bucket, so that open connections feel it.
+    assert!(Arc::ptr_eq(
+        free["A"][0].shared.as_ref().unwrap(),
+        taken["C"][0].shared.as_ref().unwrap()
+    ));
+    assert!(
+        format!("{:?}", taken["A"][0].shared).contains("2500000"),
+        "{:?}",
+        taken["A"][0].shared
+    );
+}
