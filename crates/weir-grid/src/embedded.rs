@@ -19,6 +19,7 @@ use crate::addresses::{Door, RSES_MAX, behind};
 use crate::description::{
     CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
 };
+use crate::disk::Disk;
 use crate::ground::Ground;
 use crate::issuer::{SERVICE_HOST, TokenIssuer};
 use crate::processes::{self, Processes, SiteProgram};
@@ -42,8 +43,8 @@ pub struct GridOptions {
     pub catalog: bool,
     /// Runs the storages of each site in a process of their own; default: none, they run in this one.
     pub sites: Option<SiteProgram>,
-    /// Puts a relay in front of each embedded storage and of the issuer, for faults ([`EmbeddedGrid::relays`]); default: none. It needs
-    /// the storages in this process.
+    /// Puts a relay in front of each embedded storage and of the issuer, and disks that can be slow behind them, for faults
+    /// ([`EmbeddedGrid::relays`], [`EmbeddedGrid::disks`]); default: none. It needs the storages in this process.
     pub relays: bool,
 }
 
@@ -69,6 +70,7 @@ pub struct EmbeddedGrid {
     /// Watches the processes of the sites, if they have their own.
     watch: Option<JoinHandle<()>>,
     relays: Arc<BTreeMap<String, Relay>>,
+    disks: BTreeMap<String, Arc<Disk>>,
     // Last: the directory is free when everything else is gone.
     ground: Ground,
 }
@@ -103,6 +105,7 @@ struct Services {
     /// Where the storages run.
     data_runtime: Option<Runtime>,
     relays: BTreeMap<String, Relay>,
+    disks: BTreeMap<String, Arc<Disk>>,
 }
 
 impl EmbeddedGrid {
@@ -146,6 +149,7 @@ impl EmbeddedGrid {
             }
         };
         let relays = Arc::new(std::mem::take(&mut services.relays));
+        let disks = std::mem::take(&mut services.disks);
         let watch = services
             .sites
             .take()
@@ -165,6 +169,7 @@ impl EmbeddedGrid {
             renewal,
             watch,
             relays,
+            disks,
             ground,
         })
     }
@@ -193,6 +198,11 @@ impl EmbeddedGrid {
     /// The relays in front of its doors, by the names of the RSEs and `issuer`; empty unless they were asked for.
     pub fn relays(&self) -> &Arc<BTreeMap<String, Relay>> {
         &self.relays
+    }
+
+    /// The disks of its storages, by the names of the RSEs; empty unless relays were asked for.
+    pub fn disks(&self) -> &BTreeMap<String, Arc<Disk>> {
+        &self.disks
     }
 
     /// The database of the transfer service, if the grid has its own.
@@ -298,8 +308,10 @@ impl Services {
                     door = door.behind(ground.addresses.choose(&behind(name), listens[name].ip())?);
                     self.relays.insert(name.to_owned(), relay(name, door)?);
                 }
+                let disk = options.relays.then(Arc::<Disk>::default);
+                self.disks.extend(disk.clone().map(|disk| (name.to_owned(), disk)));
                 let place = (door, issuer_url.as_str(), reach.as_slice());
-                let storage = site::start_storage(data, (ground, &user), rse, place).await?;
+                let storage = site::start_storage(data, (ground, &user), (rse, disk), place).await?;
                 self.storages.push(storage);
             }
         }

@@ -31,6 +31,7 @@ mod catalog;
 mod configure;
 mod credentials;
 mod description;
+mod disk;
 mod doors;
 mod embedded;
 mod error;
@@ -50,6 +51,7 @@ pub use description::{
     CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
     ProcessDescription, RseDescription, SCHEMA, UserDescription,
 };
+pub use disk::{Disk, SlowDisk};
 pub use doors::{DoorStatus, knock, operator_token, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions, origin};
 pub use error::GridError;

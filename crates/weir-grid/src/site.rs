@@ -5,12 +5,14 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 use weir_http::Network;
 use weir_model::{Grid, Rse, SiteName};
 
 use crate::addresses::Door;
+use crate::disk::{Behind, Disk};
 use crate::ground::Ground;
 use crate::runtime::{not_started, run_on, runtime};
 use crate::user::User;
@@ -69,7 +71,7 @@ impl SiteStorages {
         let storage = start_storage(
             runtime,
             (&self.ground, user),
-            rse,
+            (rse, None),
             (Door::at(listen), issuer_url, reach),
         )
         .await?;
@@ -103,11 +105,15 @@ impl Drop for SiteStorages {
 pub(crate) async fn start_storage(
     runtime: &Runtime,
     of: (&Ground, &User),
-    rse: &Rse,
+    (rse, disk): (&Rse, Option<Arc<Disk>>),
     (door, issuer_url, reach): (Door, &str, &[Network]),
 ) -> Result<weir_storage::Running, GridError> {
     let config = configure::storage(of, rse, door, issuer_url, reach)?;
-    let storage = run_on(runtime, weir_storage::Storage::start(config)).await;
+    let areas: Arc<dyn weir_storage::OpenArea> = match disk {
+        Some(disk) => Arc::new(Behind(disk)),
+        None => Arc::new(weir_storage::Directories),
+    };
+    let storage = run_on(runtime, weir_storage::Storage::start_on(config, areas)).await;
     storage.map_err(|error| not_started(&format!("the storage of {}", rse.name), error))
 }
 

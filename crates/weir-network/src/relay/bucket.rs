@@ -28,7 +28,7 @@ impl Bucket {
     }
 
     /// Takes bytes; gives the moment by which they have passed.
-    pub(super) fn take(&self, bytes: usize, now: Instant) -> Instant {
+    pub fn take(&self, bytes: usize, now: Instant) -> Instant {
         let rate = self.rate.load(Ordering::Relaxed);
         let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
         let mut free = self.free.lock();

@@ -1,0 +1,497 @@
+//! A storage whose disks can be made slow while it runs: a back end around that of its directory.
+//!
+//! Every call goes to the directory. While a fault is on, reads and writes take their turn at a rate, and the end of a file or a
+//! deletion takes longer. The storage sees slow disks, as its own signals say; nothing above the back end knows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use weir_auth::StoragePath;
+use weir_network::relay::Bucket;
+use weir_storage::backend::{
+    Backend, BackendError, Changed, Creator, DeferredRemoval, Draft, Listing, Meta, Obstacle, OpenRoot, Published,
+    Reader, Space, Stage, Usage,
+};
+use weir_storage::{AreaConfig, Directories, OpenArea};
+use weir_units::Checksums;
+
+/// How the disks of a storage are slow. Nothing by default.
+#[derive(Debug, Clone, Default)]
+pub struct SlowDisk {
+    /// Rates that reads share.
+    pub reads: Vec<Arc<Bucket>>,
+    /// Rates that writes share; one that is in both lists is shared by both.
+    pub writes: Vec<Arc<Bucket>>,
+    /// Time that the end of each file takes longer.
+    pub close: Duration,
+    /// Time that each deletion takes longer.
+    pub deletion: Duration,
+    /// Most bytes that its files may have.
+    pub quota: Option<u64>,
+    /// Above so many files that are read and written at once their rate falls from this, in bytes per second.
+    pub overload: Option<(u32, u64)>,
+    /// The share of files that is gone once it has come, and what draws them.
+    pub vanish: f64,
+}
+
+/// The disks of one storage, to be made slow and well again.
+#[derive(Debug)]
+pub struct Disk {
+    now: RwLock<SlowDisk>,
+    held_nanos: AtomicU64,
+    /// Bytes of its files.
+    used: AtomicU64,
+    /// Files that are read and written.
+    active: AtomicU32,
+    /// Files that were refused for want of room, and that are gone after they had come.
+    refused: AtomicU64,
+    gone: AtomicU64,
+    drawn: AtomicU64,
+    overload: Bucket,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            now: RwLock::default(),
+            held_nanos: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            active: AtomicU32::new(0),
+            refused: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+            drawn: AtomicU64::new(1),
+            overload: Bucket::new(u64::MAX),
+        }
+    }
+}
+
+impl Disk {
+    /// From now on they are so.
+    pub fn set(&self, slow: SlowDisk) {
+        *self.now.write() = slow;
+    }
+
+    /// The time for which calls were held back, in all.
+    pub fn held(&self) -> Duration {
+        Duration::from_nanos(self.held_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Files that were refused for want of room.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Files that are gone after they had come.
+    pub fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    fn is_well(&self, of: impl Fn(&SlowDisk) -> &Vec<Arc<Bucket>>) -> bool {
+        let now = self.now.read();
+        of(&now).is_empty() && now.overload.is_none()
+    }
+
+    /// Whether a file may grow to so many bytes.
+    fn has_room(&self, bytes: u64) -> bool {
+        let quota = self.now.read().quota;
+        let fits = quota.is_none_or(|quota| self.used.load(Ordering::Relaxed) + bytes <= quota);
+        if !fits {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// A file of so many bytes has come, and another one may have gone for it.
+    fn keep(&self, bytes: u64, replaced: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.free(replaced);
+    }
+
+    fn free(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _always = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Whether a file that has come is gone at once: a share of them, in a fixed order (golden ratio).
+    fn loses(&self) -> bool {
+        let share = self.now.read().vanish;
+        if share <= 0.0 {
+            return false;
+        }
+        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let lost = (number as f64 * 0.618_033_988_749_895).fract() < share;
+        self.gone.fetch_add(u64::from(lost), Ordering::Relaxed);
+        lost
+    }
+
+    /// Waits until so many bytes have passed every rate.
+    fn pace(&self, bytes: usize, of: impl Fn(&SlowDisk) -> &Vec<Arc<Bucket>>) {
+        let (buckets, overload) = {
+            let now = self.now.read();
+            (of(&now).clone(), now.overload)
+        };
+        let begin = Instant::now();
+        let mut passed = buckets.iter().map(|bucket| bucket.take(bytes, begin)).max();
+        if let Some((limit, rate)) = overload {
+            let active = u64::from(self.active.load(Ordering::Relaxed));
+            let beyond = active.max(u64::from(limit));
+            self.overload.set(rate.saturating_mul(u64::from(limit)) / beyond.max(1));
+            passed = passed.max(Some(self.overload.take(bytes, begin)));
+        }
+        let Some(passed) = passed else { return };
+        self.wait(passed.saturating_duration_since(begin));
+    }
+
+    fn wait(&self, time: Duration) {
+        if time.is_zero() {
+            return;
+        }
+        std::thread::sleep(time);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.held_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+/// A file that is read or written.
+struct Active(Arc<Disk>);
+
+impl Active {
+    fn begin(disk: &Arc<Disk>) -> Self {
+        disk.active.fetch_add(1, Ordering::Relaxed);
+        Self(disk.clone())
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Opens directories behind a [`Disk`].
+#[derive(Debug)]
+pub(crate) struct Behind(pub(crate) Arc<Disk>);
+
+impl OpenArea for Behind {
+    fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
+        let inner = Directories.open(area)?;
+        // What cannot be counted is told by the storage itself.
+        self.0
+            .used
+            .store(inner.usage().map_or(0, |usage| usage.bytes), Ordering::Relaxed);
+        Ok(Arc::new(SlowBackend {
+            inner,
+            disk: self.0.clone(),
+        }))
+    }
+}
+
+struct SlowBackend {
+    inner: Arc<dyn Backend>,
+    disk: Arc<Disk>,
+}
+
+impl SlowBackend {
+    fn reader(&self, inner: Arc<dyn Reader>) -> Arc<dyn Reader> {
+        Arc::new(SlowReader {
+            inner,
+            _active: Active::begin(&self.disk),
+            disk: self.disk.clone(),
+        })
+    }
+
+    fn delete(&self) {
+        let time = self.disk.now.read().deletion;
+        self.disk.wait(time);
+    }
+}
+
+impl Backend for SlowBackend {
+    fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
+        self.inner.stat(path)
+    }
+
+    fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError> {
+        self.inner.list(path)
+    }
+
+    fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
+        self.inner.open(path).map(|reader| self.reader(reader))
+    }
+
+    fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
+        self.inner.open_cached(path).map(|reader| self.reader(reader))
+    }
+
+    fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
+        Ok(Box::new(SlowDraft {
+            inner: self.inner.draft(durable)?,
+            backend: self.inner.clone(),
+            written: AtomicU64::new(0),
+            _active: Active::begin(&self.disk),
+            disk: self.disk.clone(),
+        }))
+    }
+
+    fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
+        self.inner.make_directory(path)
+    }
+
+    fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError> {
+        self.delete();
+        let removed = self.inner.remove_file(path)?;
+        self.disk.free(removed.0.size);
+        Ok(removed)
+    }
+
+    fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
+        self.inner.remove_directory(path)
+    }
+
+    fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError> {
+        self.delete();
+        let size = self.inner.stat(path).map_or(0, |meta| meta.size);
+        let removed = self.inner.defer_removal(path)?;
+        self.disk.free(size);
+        Ok(removed)
+    }
+
+    fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
+        self.inner.supplant(from, to)
+    }
+
+    fn rename(
+        &self,
+        from: &StoragePath,
+        to: &StoragePath,
+        overwrite: bool,
+    ) -> Result<(Option<Meta>, Changed), BackendError> {
+        self.inner.rename(from, to, overwrite)
+    }
+
+    fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError> {
+        self.inner.properties(path)
+    }
+
+    fn keep_properties(&self, path: &StoragePath, text: Option<&str>) -> Result<Changed, BackendError> {
+        self.inner.keep_properties(path, text)
+    }
+
+    fn space(&self) -> Result<Space, BackendError> {
+        self.inner.space()
+    }
+
+    fn usage(&self) -> Result<Usage, BackendError> {
+        self.inner.usage()
+    }
+
+    fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError> {
+        self.inner.height(path, at_most)
+    }
+
+    fn stage(&self) -> Result<Box<dyn Stage>, BackendError> {
+        self.inner.stage()
+    }
+
+    fn sweep(&self) -> Result<Vec<Box<dyn DeferredRemoval>>, BackendError> {
+        self.inner.sweep()
+    }
+}
+
+struct SlowReader {
+    inner: Arc<dyn Reader>,
+    _active: Active,
+    disk: Arc<Disk>,
+}
+
+fn reads(disk: &SlowDisk) -> &Vec<Arc<Bucket>> {
+    &disk.reads
+}
+
+fn writes(disk: &SlowDisk) -> &Vec<Arc<Bucket>> {
+    &disk.writes
+}
+
+impl Reader for SlowReader {
+    fn meta(&self) -> Meta {
+        self.inner.meta()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
+        let read = self.inner.read_at(buffer, offset)?;
+        self.disk.pace(read, reads);
+        Ok(read)
+    }
+
+    // What waits is read by the call that may wait.
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
+        if self.disk.is_well(reads) {
+            self.inner.read_cached(buffer, offset)
+        } else {
+            0
+        }
+    }
+
+    fn sendable(&self, part: std::ops::Range<u64>) -> Option<weir_http::SentFile> {
+        self.disk.is_well(reads).then(|| self.inner.sendable(part)).flatten()
+    }
+
+    fn checksums(&self) -> Checksums {
+        self.inner.checksums()
+    }
+
+    fn creator(&self) -> Option<Creator> {
+        self.inner.creator()
+    }
+
+    fn keep_checksums(&self, more: &Checksums) {
+        self.inner.keep_checksums(more);
+    }
+}
+
+struct SlowDraft {
+    inner: Box<dyn Draft>,
+    backend: Arc<dyn Backend>,
+    written: AtomicU64,
+    _active: Active,
+    disk: Arc<Disk>,
+}
+
+impl Draft for SlowDraft {
+    fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        let written = self.written.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if !self.disk.has_room(written) {
+            return Err(BackendError::new("write it", Obstacle::NoSpace));
+        }
+        self.inner.write_at(pieces, offset)?;
+        self.disk.pace(bytes, writes);
+        Ok(())
+    }
+
+    fn reserve(&self, size: u64) -> Result<(), BackendError> {
+        if !self.disk.has_room(size) {
+            return Err(BackendError::new("make room for it", Obstacle::NoSpace));
+        }
+        self.inner.reserve(size)
+    }
+
+    fn keep_properties(&self, text: &str) -> Result<(), BackendError> {
+        self.inner.keep_properties(text)
+    }
+
+    fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {
+        let time = self.disk.now.read().close;
+        self.disk.wait(time);
+        self.inner.seal(checksums, creator, durable)
+    }
+
+    fn publish(self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError> {
+        let Self {
+            inner, backend, disk, ..
+        } = *self;
+        let published = inner.publish(path, overwrite)?;
+        disk.keep(published.meta.size, published.replaced.map_or(0, |meta| meta.size));
+        if disk.loses()
+            && let Ok((gone, _changed)) = backend.remove_file(path)
+        {
+            disk.free(gone.size);
+        }
+        Ok(published)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn area(root: &std::path::Path) -> AreaConfig {
+        AreaConfig::new("a", StoragePath::root(), root.to_owned())
+    }
+
+    fn bucket(rate: u64) -> Vec<Arc<Bucket>> {
+        vec![Arc::new(Bucket::new(rate))]
+    }
+
+    /// Bytes would change on their way, or a fault would stay after its end.
+    #[test]
+    fn a_slow_disk_is_slow_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Disk::default());
+        let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+        let path = StoragePath::from_url_path("/file").unwrap();
+        let timed = |work: &mut dyn FnMut()| {
+            let begin = Instant::now();
+            work();
+            begin.elapsed()
+        };
+        disk.set(SlowDisk {
+            writes: bucket(1_000_000),
+            close: Duration::from_millis(150),
+            ..SlowDisk::default()
+        });
+        let content = Bytes::from(vec![3; 200_000]);
+        let written = timed(&mut || {
+            let mut draft = backend.draft(false).unwrap();
+            draft
+                .write_at(&[content.slice(..100_000), content.slice(100_000..)], 0)
+                .unwrap();
+            draft.seal(&Checksums::default(), None, false).unwrap();
+            let _changed = draft.publish(&path, false).unwrap();
+        });
+        assert!(written >= Duration::from_millis(340), "{written:?}");
+        let reader = backend.open(&path).unwrap();
+        let mut read = vec![0; 200_000];
+        disk.set(SlowDisk {
+            reads: bucket(1_000_000),
+            ..SlowDisk::default()
+        });
+        assert_eq!(reader.read_cached(&mut read, 0), 0, "it would not wait");
+        let slow = timed(&mut || assert_eq!(reader.read_at(&mut read, 0).unwrap(), 200_000));
+        assert!(slow >= Duration::from_millis(190) && read == content, "{slow:?}");
+        disk.set(SlowDisk::default());
+        let well = timed(&mut || assert_eq!(reader.read_at(&mut read, 0).unwrap(), 200_000));
+        assert!(well < Duration::from_millis(150), "{well:?}");
+        assert!(disk.held() >= Duration::from_millis(500), "{:?}", disk.held());
+    }
+
+    /// A full storage would take more, or a file would be lost that nobody asked to lose.
+    #[test]
+    fn a_full_disk_refuses_and_a_bad_one_loses() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Disk::default());
+        let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+        let write = |name: &str, bytes: usize| {
+            let path = StoragePath::from_url_path(&format!("/{name}")).unwrap();
+            let mut draft = backend.draft(false).unwrap();
+            draft.write_at(&[Bytes::from(vec![1; bytes])], 0)?;
+            draft.seal(&Checksums::default(), None, false)?;
+            draft.publish(&path, true).map(|_published| path)
+        };
+        let set = |slow: SlowDisk| disk.set(slow);
+        set(SlowDisk {
+            quota: Some(1_000),
+            ..SlowDisk::default()
+        });
+        let first = write("a", 600).unwrap();
+        let refused = write("b", 600).unwrap_err();
+        assert_eq!((refused.obstacle, disk.refused()), (Obstacle::NoSpace, 1));
+        write("a", 900).unwrap_err();
+        let _changed = backend.remove_file(&first).unwrap();
+        let again = write("b", 1_000).unwrap();
+        assert!(backend.stat(&again).is_ok());
+        set(SlowDisk {
+            vanish: 0.5,
+            ..SlowDisk::default()
+        });
+        let kept = (0..20)
+            .filter(|n| backend.stat(&write(&format!("f{n}"), 10).unwrap()).is_ok())
+            .count();
+        assert!((8..=12).contains(&kept), "{kept}");
+        assert_eq!(disk.gone(), 20 - kept as u64);
+    }
+}
