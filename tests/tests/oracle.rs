@@ -1,6 +1,6 @@
 //! Real runs against the simulator, which knows what held each transfer back.
 //!
-//! Each file of `oracle/` has one kind of limit that a grid file can set. It is run with real services and in virtual time: on each link
+//! Each file of `oracle/` has one kind of limit that a grid file can set, or one kind of fault. It is run with real services and in virtual time: on each link
 //! the share of every state in all that transfers waited, and the rate, must be the same in both. That takes a machine with nothing else to do: it is asked with `WEIR_SOAK` set, of all files. Else one file is run,
 //! and the state with the largest share must be the same.
 //!
@@ -197,6 +197,12 @@ fn a_real_run_waits_as_the_simulator_says() -> Result<()> {
             "slots",
             "small-files",
             "token-latency",
+            "fault-slow-read",
+            "fault-slow-write",
+            "fault-slow-disk",
+            "fault-slow-close",
+            "fault-slots",
+            "fault-frozen-store",
         ]
     } else {
         &["slow-source"]

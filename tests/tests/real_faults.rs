@@ -119,7 +119,7 @@ for = "2 s"
     assert!(cut.1 > 0.4 && cut.0 < 0.3, "outage: {cut:?}");
     assert!(missed(&report, "A→C", 39.0, 43.0) < 0.3, "nothing is broken at the end");
     for (name, said) in [
-        ("slow-read", "held connections back for"),
+        ("slow-read", "disks held calls back for"),
         ("outage", "held connections back for"),
         ("frozen-store", "its database was held for 4"),
         ("harmless", "the transfer service took the limit"),
@@ -171,5 +171,103 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
         );
         assert!(!out.exists(), "a folder was made");
     }
+    Ok(())
+}
+
+/// A run under way, killed when the test ends.
+struct Run(std::process::Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ended_before = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// Faults by hand would be taken and not made, or survive the run that they are in.
+#[test]
+fn faults_are_added_and_cleared_by_hand() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (file, out) = (scratch.path().join("broken.toml"), scratch.path().join("runs"));
+    fs::write(&file, GRID)?;
+    let child = std::process::Command::new(weir_tests::weir_binary())
+        .args(["challenge", "run", "--breakable", "--out"])
+        .args([&out, &file])
+        .stdout(std::process::Stdio::null())
+        .spawn()?;
+    let mut run = Run(child);
+    let until = |what: &str, is_there: &dyn Fn() -> bool| -> Result<()> {
+        for _ in 0..300 {
+            if is_there() {
+                return Ok(());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        anyhow::bail!("{what} does not come about")
+    };
+    until("the run folder", &|| {
+        fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some())
+    })?;
+    let folder = fs::read_dir(&out)?.next().context("there is no run folder")??.path();
+    until("the folder of orders", &|| folder.join("faults").is_dir())?;
+    let run_folder = folder.to_string_lossy().into_owned();
+    let fault = |words: &[&str]| weir(&[&["fault", words[0], run_folder.as_str()], &words[1..]].concat());
+    let added = fault(&["add", "outage", "--link", "A->C"])?;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let state = || -> Result<Value> {
+        let told = fault(&["list", "--json"])?;
+        Ok(serde_json::from_str::<Value>(&told.stdout)?["data"]["faults"][0].clone())
+    };
+    assert_eq!(state()?["level"], 1.0);
+    for (words, code, said) in [
+        (
+            &["add", "outage", "--link", "B->C"][..],
+            2,
+            "it has a fault called outage already",
+        ),
+        (
+            &["add", "outage", "--name", "x", "--rse", "Z"],
+            2,
+            "there is no RSE \"Z\" to break",
+        ),
+        (
+            &["add", "read-back", "--rse", "A"],
+            2,
+            "it has no means in a real run yet",
+        ),
+        (
+            &["add", "slow-read", "--rse", "A", "--rate", "0 b/s"],
+            2,
+            "must be above zero",
+        ),
+        (&["clear", "nothing"], 2, "it has no fault called nothing"),
+    ] {
+        let told = fault(words)?;
+        assert!(
+            told.code == Some(code) && told.stderr.contains(said),
+            "{words:?}: {told:?}"
+        );
+    }
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let cleared = fault(&["clear"])?;
+    assert!(
+        cleared.code == Some(0) && cleared.stdout.contains("outage is over"),
+        "{cleared:?}"
+    );
+    let over = state()?;
+    let acted = over["acted"].as_str().unwrap_or_default();
+    assert!(
+        over["level"] == 0.0 && acted.contains("held connections back for"),
+        "{over:#}"
+    );
+    let again = fault(&["add", "slow-disk", "--rse", "C", "--rate", "1 Mb/s"])?;
+    assert_eq!(again.code, Some(0), "{again:?}");
+    // Killed while a fault acts: nothing is left of it, and nobody takes orders any more.
+    run.0.kill()?;
+    run.0.wait()?;
+    let late = fault(&["add", "pause", "--workload", "rates"])?;
+    assert!(late.code == Some(3) && late.stderr.contains("has ended"), "{late:?}");
+    let cleaned = weir(&["challenge", "clean", run_folder.as_str(), "--yes"])?;
+    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
     Ok(())
 }

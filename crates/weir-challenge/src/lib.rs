@@ -28,6 +28,7 @@
 //!     audit: Some(5.0),
 //!     preflight: Some(std::time::Duration::from_secs(120)),
 //!     ground: NetworkGround::default(),
+//!     breakable: false,
 //!     command: "weir challenge run two-sites.toml --audit 5%".to_owned(),
 //! };
 //! let outcome = run(plan, options, Arc::new(Silent), Stop::default()).await?;
@@ -37,7 +38,7 @@
 
 mod error;
 mod execute;
-mod faults;
+pub mod faults;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod inject;

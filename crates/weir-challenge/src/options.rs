@@ -22,6 +22,8 @@ pub struct Options {
     pub preflight: Option<Duration>,
     /// The network that relays make between the storages; none by default.
     pub ground: NetworkGround,
+    /// Whether faults can be added by hand that need relays, or disks that can be slow.
+    pub breakable: bool,
     /// Command line that runs the same again.
     pub command: String,
 }

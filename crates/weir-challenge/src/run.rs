@@ -154,7 +154,7 @@ async fn run_in(
     let host = host::describe(scratch);
     let mut grid_options = GridOptions::default();
     grid_options.catalog = plan.makes_rules();
-    grid_options.relays = faults::needs_relays(plan, &options.ground);
+    grid_options.relays = options.breakable || faults::needs_relays(plan, &options.ground);
     let grid = tokio::select! {
         grid = EmbeddedGrid::start(&plan.grid, scratch, grid_options) => grid?,
         () = stop.soft.cancelled() => return Err(RunError::Interrupted),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_plan::fault::{Fault, FaultPlace, Level};
+use weir_plan::fault::{Course, Fault, FaultPlace, Level};
 use weir_plan::{Plan, Workload};
 use weir_units::BitRate;
 
@@ -36,6 +36,21 @@ impl Courses {
             plan.faults.iter().map(course).collect(),
             plan.workloads.iter().map(links).collect(),
         )
+    }
+
+    /// Adds a fault that was made by hand.
+    pub(crate) fn add(&mut self, fault: Fault, course: Course) {
+        self.0.push((fault, course));
+    }
+
+    /// A fault was taken away before its time.
+    pub(crate) fn end(&mut self, name: &str, at: Duration) {
+        if let Some((_, course)) = self.0.iter_mut().find(|(fault, _)| fault.name == name) {
+            course.retain(|(moment, _)| *moment <= at);
+            if course.last().is_some_and(|(_, level)| *level > 0.0) {
+                course.push((at, 0.0));
+            }
+        }
     }
 
     /// The begins and ends as events of the run.

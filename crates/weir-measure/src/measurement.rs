@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use weir_plan::fault::{Course, Fault};
 use weir_plan::{Plan, Threshold, Variation, Workload};
 use weir_units::duration::format as time;
 
@@ -213,6 +214,16 @@ impl Measurement {
     /// Records an event.
     pub fn event(&mut self, event: Event) {
         self.events.push(event);
+    }
+
+    /// Adds a fault that was made by hand, with its course.
+    pub fn add_fault(&mut self, fault: Fault, course: Course) {
+        self.head.faults.add(fault, course);
+    }
+
+    /// A fault was taken away before its time.
+    pub fn end_fault(&mut self, name: &str, at: Duration) {
+        self.head.faults.end(name, at);
     }
 
     /// The events so far, in the order in which they were recorded.

@@ -191,7 +191,7 @@ fn the_handbook_lists_every_key() {
     check(&["grid-file.md", "grid-services.md"], GRID_TABLES);
     let pages = ["challenge-file.md", "challenge-workloads.md", "faults.md"];
     check(&pages, CHALLENGE_TABLES);
-    let faults = std::fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let faults = std::fs::read_to_string(root().join("docs/fault-kinds.md")).unwrap();
     let kinds = weir_plan::fault::kinds_markdown();
-    assert!(faults.contains(&kinds), "docs/faults.md must hold:\n{kinds}");
+    assert!(faults.contains(&kinds), "docs/fault-kinds.md must hold:\n{kinds}");
 }

@@ -2,6 +2,7 @@
 
 mod authority;
 mod catalog;
+mod fault;
 mod incident;
 mod load;
 mod probe;
@@ -20,6 +21,7 @@ pub(crate) use catalog::{
     CatalogArguments, CatalogBackupArguments, CatalogCheckArguments, CatalogCommand, CatalogRestoreArguments,
     CatalogStatusArguments, RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
 };
+pub(crate) use fault::{FaultAddArguments, FaultClearArguments, FaultCommand, FaultListArguments};
 pub(crate) use incident::{IncidentCommand, IncidentRunArguments, IncidentShowArguments};
 pub(crate) use load::{LoadAddArguments, LoadCommand, LoadListArguments, LoadShowArguments, LoadStopArguments};
 pub(crate) use probe::ProbeArguments;
@@ -78,6 +80,9 @@ pub(crate) enum Command {
     /// Test a grid with a repeatable data challenge
     #[command(subcommand)]
     Challenge(ChallengeCommand),
+    /// List, add and end the faults of a run under way
+    #[command(subcommand)]
+    Fault(FaultCommand),
     /// Keep an embedded grid running
     #[command(subcommand)]
     Grid(GridCommand),
@@ -169,6 +174,9 @@ pub(crate) struct ChallengeRunArguments {
     /// Look at storage that does not start with the grid for at most this long before anything begins, or not at all (none)
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_preflight)]
     pub(crate) preflight: PreflightLimit,
+    /// Take faults by hand while it runs, of every kind (weir fault add)
+    #[arg(long)]
+    pub(crate) breakable: bool,
     /// Keep the data areas of the embedded grid after the run
     #[arg(long)]
     pub(crate) keep: bool,

@@ -9,7 +9,7 @@
 //! | [`output`] | the `--json` envelope and plain lines |
 //! | [`failure`] | errors, their remedies and exit codes |
 //! | [`logging`] | log lines, all of them redacted |
-//! | [`challenge`], [`report`] | `weir challenge …`, `weir report` |
+//! | [`challenge`], [`fault`], [`report`] | `weir challenge …`, `weir fault …`, `weir report` |
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
 //! | [`sim`], [`incident`] | `weir sim …`, `weir incident …` |
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
@@ -25,6 +25,7 @@ mod challenge;
 mod cli;
 mod completions;
 mod failure;
+mod fault;
 mod grid;
 mod incident;
 mod load;
@@ -77,6 +78,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     logging::start(&cli.global, cli.command.default_log_level())?;
     match cli.command {
         Command::Challenge(command) => challenge::run(command, output),
+        Command::Fault(command) => fault::run(command, output),
         Command::Grid(command) => grid::run(command, output),
         Command::Serve(command) => serve::run(command, output),
         Command::Sim(command) => sim::run(command, output),

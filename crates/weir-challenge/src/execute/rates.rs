@@ -11,7 +11,7 @@ use weir_units::{Bytes, Timestamp};
 
 use crate::execute::engine::{Engine, Freed};
 use crate::execute::record::{Wanted, WantedFile};
-use crate::faults::{Condition, InjectionFaults};
+use crate::faults::{Broken, Condition};
 use crate::inject::injection::InjectionDoor;
 
 /// The numbers of a rated link's objects in the run.
@@ -41,12 +41,13 @@ pub(crate) struct RatesDriver {
     given_up: u64,
     /// RSEs whose lack of space was reported.
     full: BTreeSet<String>,
-    faults: InjectionFaults,
+    broken: Broken,
 }
 
 #[derive(Debug)]
 struct RatesWorkload {
     number: usize,
+    name: String,
     activity: String,
     by_rules: bool,
     is_loop: bool,
@@ -71,6 +72,7 @@ impl RatesDriver {
                 .collect();
             RatesWorkload {
                 number,
+                name: rates.name.clone(),
                 activity: rates.activity.clone(),
                 by_rules: rates.inject == Inject::Rules,
                 is_loop: rates.is_loop,
@@ -93,9 +95,17 @@ impl RatesDriver {
             events: Vec::new(),
             given_up: 0,
             full: BTreeSet::new(),
-            faults: InjectionFaults::of(plan),
+            broken: Broken::default(),
         };
         (!driver.workloads.is_empty()).then_some(driver)
+    }
+
+    /// The same, with faults of its workloads.
+    pub(crate) fn with_faults(self, broken: &Broken) -> Self {
+        Self {
+            broken: broken.clone(),
+            ..self
+        }
     }
 
     /// Injects the files that are due.
@@ -108,7 +118,7 @@ impl RatesDriver {
             if workload.due.is_none_or(|due| due > moment) {
                 continue;
             }
-            let broken = self.faults.at(workload.number, now);
+            let broken = self.broken.workload(&workload.name, now);
             let observed = workload.observe(engine);
             let active: u32 = observed.iter().map(|seen| seen.active).sum();
             if workload.condition.is_stopped(&broken, active as usize, moment) {

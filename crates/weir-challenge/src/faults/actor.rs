@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use weir_auth::Secret;
-use weir_grid::{EmbeddedGrid, TransferAccess, TransferCredential};
+use weir_grid::{Disk, EmbeddedGrid, TransferAccess, TransferCredential};
 use weir_http::body;
 use weir_model::Link;
 use weir_network::relay::{Passed, Relay};
@@ -16,11 +16,16 @@ use weir_plan::fault::{Amount, Course, Fault, FaultKind, FaultPlace, Level, Serv
 use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
-use super::rules::{Buckets, End, Ground, rules};
+use super::injection::Broken;
+use super::orders::{FaultState, FaultStates, Order, Orders};
+use super::rules::{Buckets, End, Ground, disks, rules};
 use super::store::{Hold, StoreLock};
 use crate::execute::clock::Clock;
+use crate::execute::live::SharedMeasurement;
 use crate::output::folder::RunFolder;
 
+/// Longest pause between two looks for orders.
+const LOOK: Duration = Duration::from_millis(250);
 /// Longest wait for an answer of the transfer service.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Largest answer that is read.
@@ -37,12 +42,15 @@ pub(crate) struct Acting {
 }
 
 struct Actor {
+    broken: Broken,
+    /// The faults that there were at the last look.
     faults: Vec<(Fault, Course)>,
     /// The level that each has been given.
     levels: Vec<Level>,
     ground: Ground,
     buckets: Buckets,
     relays: Arc<BTreeMap<String, Relay>>,
+    disks: BTreeMap<String, Arc<Disk>>,
     /// The activity of the relays when each fault came, and while it was on.
     before: Vec<Option<Passed>>,
     passed: Vec<Passed>,
@@ -56,46 +64,47 @@ struct Actor {
     told: BTreeMap<usize, Vec<(Method, String)>>,
     /// Answers of the transfer service that were no success.
     refused: BTreeMap<usize, String>,
+    /// Orders that were not carried out.
+    refusals: Vec<(String, String)>,
+    orders: Option<Orders>,
+    measurement: SharedMeasurement,
     folder: Arc<RunFolder>,
 }
 
 impl Acting {
-    /// Begins: the ground at once, the faults at their times.
+    /// Begins: the network at once, the faults at their times or when they are ordered.
     pub(crate) fn start(
         plan: &Plan,
         grid: &EmbeddedGrid,
         network: &NetworkGround,
-        clock: Clock,
+        (clock, broken, measurement): (Clock, &Broken, &SharedMeasurement),
         folder: &Arc<RunFolder>,
     ) -> Self {
-        let end = plan.phases.end() + plan.phases.drain;
-        let faults: Vec<_> = plan
-            .faults
-            .iter()
-            .map(|fault| (fault.clone(), fault.course(plan.seed, end)))
-            .collect();
-        let moments: BTreeSet<Duration> = faults
-            .iter()
-            .flat_map(|(_, course)| course.iter().map(|(at, _)| *at))
-            .collect();
+        let orders = Orders::open(folder.path(), &plan.resolved);
+        let orders = orders.inspect_err(|error| folder.log(&format!("no orders about faults are taken: {error}")));
         let actor = Actor {
-            levels: vec![0.0; faults.len()],
-            before: vec![None; faults.len()],
-            passed: vec![Passed::default(); faults.len()],
-            faults,
+            levels: Vec::new(),
+            before: Vec::new(),
+            passed: Vec::new(),
+            faults: Vec::new(),
+            broken: broken.clone(),
             ground: ground(plan, grid, network),
             buckets: Buckets::default(),
             relays: grid.relays().clone(),
+            disks: grid.disks().clone(),
             store: grid.transfer_store().map(|path| StoreLock::new(&path)),
             transfer: grid.transfer().clone(),
             hosts: hosts(grid),
             links: plan.workloads.iter().flat_map(Workload::links).cloned().collect(),
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
+            refusals: Vec::new(),
+            orders: orders.ok(),
+            measurement: measurement.clone(),
             folder: folder.clone(),
         };
         let actor = Arc::new(tokio::sync::Mutex::new(actor));
-        let task = tokio::spawn(act(actor.clone(), moments, clock));
+        let task = tokio::spawn(act(actor.clone(), clock));
         Self { task, actor }
     }
 
@@ -104,16 +113,18 @@ impl Acting {
         self.task.abort();
         let _aborted = self.task.await;
         let mut actor = self.actor.lock().await;
+        actor.orders = None;
         actor.change(None).await;
         actor.states()
     }
 }
 
-async fn act(actor: Arc<tokio::sync::Mutex<Actor>>, moments: BTreeSet<Duration>, clock: Clock) {
-    actor.lock().await.change(Some(Duration::ZERO)).await;
-    for moment in moments {
-        tokio::time::sleep(moment.saturating_sub(clock.now())).await;
-        actor.lock().await.change(Some(moment)).await;
+async fn act(actor: Arc<tokio::sync::Mutex<Actor>>, clock: Clock) {
+    actor.lock().await.change(Some(clock.now())).await;
+    loop {
+        let now = clock.now();
+        let next = actor.lock().await.look(now).await;
+        tokio::time::sleep(next.saturating_sub(clock.now()).min(LOOK)).await;
     }
 }
 
@@ -156,8 +167,110 @@ fn hosts(grid: &EmbeddedGrid) -> BTreeMap<String, String> {
 }
 
 impl Actor {
+    /// Takes orders, and makes the changes that are due; gives when the next one is.
+    async fn look(&mut self, now: Duration) -> Duration {
+        let orders = self.orders.as_ref().map(Orders::take).unwrap_or_default();
+        let is_ordered = !orders.is_empty();
+        for order in orders {
+            self.obey(order, now);
+        }
+        let faults = self.broken.all();
+        let is_due = faults.len() != self.levels.len()
+            || faults
+                .iter()
+                .zip(&self.levels)
+                .any(|((_, course), level)| level_at(course, now).to_bits() != level.to_bits());
+        if is_due {
+            self.change(Some(now)).await;
+        }
+        if is_due || is_ordered {
+            self.tell(now);
+        }
+        let moments = faults.iter().flat_map(|(_, course)| course.iter().map(|(at, _)| *at));
+        moments.filter(|at| *at > now).min().unwrap_or(Duration::MAX)
+    }
+
+    fn obey(&mut self, order: Order, now: Duration) {
+        let outcome = match order {
+            Order::Add(text) => self.add(&text, now),
+            Order::Clear(name) => {
+                if self.broken.end(&name, now) {
+                    self.measurement.with(|measurement| measurement.end_fault(&name, now));
+                    self.folder.log(&format!("the fault {name} is cleared"));
+                }
+                Ok(())
+            }
+        };
+        if let Err((name, reason)) = outcome {
+            self.folder.log(&format!("the fault {name} is refused: {reason}"));
+            self.refusals.push((name, reason));
+        }
+    }
+
+    fn add(&mut self, text: &str, now: Duration) -> Result<(), (String, String)> {
+        let orders = self
+            .orders
+            .as_ref()
+            .ok_or_else(|| (String::new(), "no orders are taken".to_owned()))?;
+        let plan = orders.read(text).map_err(|reason| ("?".to_owned(), reason))?;
+        let mut fault = plan
+            .faults
+            .last()
+            .cloned()
+            .ok_or_else(|| ("?".to_owned(), "it is no fault".to_owned()))?;
+        let refused = |reason: String| (fault.name.clone(), reason);
+        if let Some((other, reason)) = super::means::cannot(&plan, &self.ground.network)
+            && other.name == fault.name
+        {
+            return Err(refused(reason));
+        }
+        if super::means::needs(&fault) && self.relays.is_empty() {
+            return Err(refused("the run has no relays: begin it with --breakable".to_owned()));
+        }
+        fault.at = now;
+        let course = fault.course(plan.seed, plan.phases.end() + plan.phases.drain);
+        self.folder.log(&format!(
+            "the fault {} is added: {} at {}",
+            fault.name, fault.kind, fault.place
+        ));
+        self.measurement
+            .with(|measurement| measurement.add_fault(fault.clone(), course.clone()));
+        self.broken.add(fault, course);
+        Ok(())
+    }
+
+    /// Tells the state of every fault.
+    fn tell(&self, now: Duration) {
+        let Some(orders) = &self.orders else { return };
+        let acted = self.states();
+        let state = |(fault, course): &(Fault, Course)| FaultState {
+            name: fault.name.clone(),
+            kind: fault.kind.to_string(),
+            place: fault.place.to_string(),
+            amount: fault.amount_text(),
+            level: level_at(course, now),
+            next_s: course
+                .iter()
+                .map(|(at, _)| *at)
+                .filter(|at| *at > now)
+                .min()
+                .map(|at| at.as_secs_f64()),
+            acted: acted.get(&fault.name).cloned(),
+        };
+        orders.tell(&FaultStates {
+            at_s: now.as_secs_f64(),
+            faults: self.faults.iter().map(state).collect(),
+            refused: self.refusals.clone(),
+        });
+    }
+
     /// Gives every fault the level that it has at a moment; none when the run is over.
     async fn change(&mut self, moment: Option<Duration>) {
+        self.faults = self.broken.all();
+        let n_faults = self.faults.len();
+        self.levels.resize(n_faults, 0.0);
+        self.before.resize(n_faults, None);
+        self.passed.resize(n_faults, Passed::default());
         let level = |course: &[(Duration, Level)]| moment.map_or(0.0, |moment| level_at(course, moment));
         let levels: Vec<Level> = self.faults.iter().map(|(_, course)| level(course)).collect();
         let now = self.passed_by_all();
@@ -170,6 +283,10 @@ impl Actor {
         let mut of_doors = rules(&self.ground, &on, &mut self.buckets);
         for (door, relay) in self.relays.iter() {
             relay.set(of_doors.remove(door).unwrap_or_default());
+        }
+        let mut slow = disks(&self.ground, &on, &mut self.buckets);
+        for (rse, disk) in &self.disks {
+            disk.set(slow.remove(rse).unwrap_or_default());
         }
         self.hold_store();
         for (at, (was, is)) in old.into_iter().zip(self.levels.clone()).enumerate() {
@@ -348,6 +465,19 @@ impl Actor {
                     let held = self.store.as_ref().map(StoreLock::held).unwrap_or_default();
                     format!("its database was held for {:.1} s", held.as_secs_f64())
                 }
+                (kind, FaultPlace::Rse(pattern, _)) if is_of_disks(kind) => {
+                    let disks = self.disks.iter().filter(|(name, _)| pattern.fits(name));
+                    let disks: Vec<&Arc<Disk>> = disks.map(|(_, disk)| disk).collect();
+                    let held: Duration = disks.iter().map(|disk| disk.held()).sum();
+                    let (refused, gone): (u64, u64) = (
+                        disks.iter().map(|disk| disk.refused()).sum(),
+                        disks.iter().map(|disk| disk.gone()).sum(),
+                    );
+                    format!(
+                        "disks held calls back for {:.1} s in all, refused {refused} for want of room, and lost {gone} files",
+                        held.as_secs_f64()
+                    )
+                }
                 (FaultKind::Slots, _) | (FaultKind::Outage, FaultPlace::Service(Service::Transfer)) => {
                     match self.refused.get(&at) {
                         None => "the transfer service took the limit, and took it back".to_owned(),
@@ -372,6 +502,15 @@ impl Actor {
         };
         self.faults.iter().enumerate().filter_map(state).collect()
     }
+}
+
+/// Whether a fault acts at the back end of a storage.
+fn is_of_disks(kind: FaultKind) -> bool {
+    use FaultKind::{Overload, Quota, SlowClose, SlowDelete, SlowDisk, SlowRead, SlowWrite, Vanish};
+    matches!(
+        kind,
+        SlowRead | SlowWrite | SlowDisk | SlowClose | SlowDelete | Overload | Quota | Vanish
+    )
 }
 
 fn sum(one: Passed, other: Passed) -> Passed {

@@ -1,38 +1,58 @@
 //! Faults of workloads, as the injectors see them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use weir_plan::Plan;
 use weir_plan::fault::{Course, Fault, FaultPlace, WorkloadCondition, level_at};
 use weir_units::Timestamp;
 
-/// The faults of each workload, with their courses.
-#[derive(Debug, Default)]
-pub(crate) struct InjectionFaults {
-    workloads: Vec<Vec<(Fault, Course)>>,
-}
+/// The faults of a run with their courses: those of its file, then those that were added by hand.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Broken(Arc<RwLock<Vec<(Fault, Course)>>>);
 
-impl InjectionFaults {
+impl Broken {
+    /// The faults of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
         let end = plan.phases.end() + plan.phases.drain;
-        let of = |name: &str| {
-            let is_meant = |fault: &&Fault| matches!(&fault.place, FaultPlace::Workload(pattern) if pattern.fits(name));
-            let faults = plan.faults.iter().filter(is_meant);
-            faults
-                .map(|fault| (fault.clone(), fault.course(plan.seed, end)))
-                .collect()
+        let faults = plan
+            .faults
+            .iter()
+            .map(|fault| (fault.clone(), fault.course(plan.seed, end)));
+        Self(Arc::new(RwLock::new(faults.collect())))
+    }
+
+    /// All of them, now.
+    pub(super) fn all(&self) -> Vec<(Fault, Course)> {
+        self.0.read().clone()
+    }
+
+    pub(super) fn add(&self, fault: Fault, course: Course) {
+        self.0.write().push((fault, course));
+    }
+
+    /// Ends a fault at a moment; says whether there is one of this name that had not ended.
+    pub(super) fn end(&self, name: &str, at: Duration) -> bool {
+        let mut faults = self.0.write();
+        let Some((_, course)) = faults.iter_mut().find(|(fault, _)| fault.name == name) else {
+            return false;
         };
-        Self {
-            workloads: plan.workloads.iter().map(|workload| of(workload.name())).collect(),
+        let lasts = level_at(course, at) > 0.0 || course.iter().any(|(moment, _)| *moment > at);
+        course.retain(|(moment, _)| *moment <= at);
+        if level_at(course, at) > 0.0 {
+            course.push((at, 0.0));
         }
+        lasts
     }
 
     /// The condition of a workload at a moment.
-    pub(crate) fn at(&self, workload: usize, now: Duration) -> WorkloadCondition {
+    pub(crate) fn workload(&self, name: &str, now: Duration) -> WorkloadCondition {
         let mut condition = WorkloadCondition::default();
-        for (fault, course) in self.workloads.get(workload).into_iter().flatten() {
+        for (fault, course) in self.0.read().iter() {
+            let is_meant = matches!(&fault.place, FaultPlace::Workload(pattern) if pattern.fits(name));
             let level = level_at(course, now);
-            if level > 0.0 {
+            if is_meant && level > 0.0 {
                 condition.add(fault, level);
             }
         }
@@ -40,7 +60,7 @@ impl InjectionFaults {
     }
 }
 
-/// What an injector remembers of its faults.
+/// The memory of an injector about its faults.
 #[derive(Debug, Default)]
 pub(crate) struct Condition {
     /// Another controller has stopped it until then.

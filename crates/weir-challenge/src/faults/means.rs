@@ -15,13 +15,16 @@ pub(crate) fn cannot<'p>(plan: &'p Plan, ground: &NetworkGround) -> Option<(&'p 
 
 /// Whether a plan needs relays in front of its doors.
 pub(crate) fn needs_relays(plan: &Plan, ground: &NetworkGround) -> bool {
-    let by_relay = |fault: &Fault| {
-        !matches!(
-            fault.place,
-            FaultPlace::Workload(_) | FaultPlace::Service(Service::Transfer)
-        ) && fault.kind != FaultKind::Slots
-    };
-    !ground.is_empty() || plan.faults.iter().any(by_relay)
+    !ground.is_empty() || plan.faults.iter().any(needs)
+}
+
+/// Whether a fault needs a relay or a disk that can be slow.
+pub(super) fn needs(fault: &Fault) -> bool {
+    let is_elsewhere = matches!(
+        fault.place,
+        FaultPlace::Workload(_) | FaultPlace::Service(Service::Transfer)
+    );
+    !is_elsewhere && fault.kind != FaultKind::Slots
 }
 
 fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
@@ -40,6 +43,11 @@ fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
         FaultKind::SlowRead
         | FaultKind::SlowWrite
         | FaultKind::SlowDisk
+        | FaultKind::SlowClose
+        | FaultKind::SlowDelete
+        | FaultKind::Quota
+        | FaultKind::Overload
+        | FaultKind::Vanish
         | FaultKind::SlowStream
         | FaultKind::RoundTrip
         | FaultKind::Mtu => by_relay(None),

@@ -2,6 +2,7 @@
 //!
 //! | kind | acts by |
 //! |---|---|
+//! | disks of storages | a back end around that of each embedded storage ([`weir_grid::Disk`]) |
 //! | traffic of storages, sites, links, segments | relays in front of every embedded storage ([`weir_network::relay`]) |
 //! | the issuer | a relay in front of it |
 //! | `slots`, `outage` of the transfer service | limits and the drain of the service, by its REST API |
@@ -15,10 +16,11 @@ mod actor;
 mod ground;
 mod injection;
 mod means;
+pub mod orders;
 mod rules;
 mod store;
 
 pub(crate) use actor::Acting;
 pub use ground::{NetworkGround, SharedPath};
-pub(crate) use injection::{Condition, InjectionFaults};
+pub(crate) use injection::{Broken, Condition};
 pub(crate) use means::{cannot, needs_relays};

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_grid::SlowDisk;
 use weir_model::{Link, RseName};
 use weir_network::relay::{Bucket, Direction, Rule};
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Level, Service, Way};
@@ -114,7 +115,7 @@ impl Builder<'_> {
         let pairs = self.pairs(fault);
         let rule = Rule::default();
         match fault.kind {
-            FaultKind::SlowRead | FaultKind::SlowWrite | FaultKind::SlowDisk | FaultKind::Capacity => {
+            FaultKind::Capacity => {
                 let shared = Some(buckets.get(&format!("fault {}", fault.name), softened(fault, level)));
                 self.on_pairs(&pairs, &Rule { shared, ..rule });
             }
@@ -211,11 +212,7 @@ impl Builder<'_> {
 
     /// The pairs whose traffic passes the place of a fault.
     fn pairs(&self, fault: &Fault) -> Vec<(usize, usize)> {
-        let way = match fault.kind {
-            FaultKind::SlowRead => Way::Out,
-            FaultKind::SlowWrite => Way::In,
-            _ => fault.place.way().unwrap_or(Way::Both),
-        };
+        let way = fault.place.way().unwrap_or(Way::Both);
         let segment = match &fault.place {
             FaultPlace::Segment(name) => self
                 .ground
@@ -291,6 +288,36 @@ impl Builder<'_> {
     }
 }
 
+/// How the disks of each storage are slow while these faults are on.
+pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Buckets) -> BTreeMap<String, SlowDisk> {
+    let mut disks: BTreeMap<String, SlowDisk> = BTreeMap::new();
+    for (fault, level) in on {
+        let FaultPlace::Rse(pattern, _) = &fault.place else {
+            continue;
+        };
+        for end in ground.ends.iter().filter(|end| pattern.fits(end.name.as_str())) {
+            let disk = disks.entry(end.name.to_string()).or_default();
+            let mut bucket = || buckets.get(&format!("fault {} {}", fault.name, end.name), softened(fault, *level));
+            match fault.kind {
+                FaultKind::SlowRead => disk.reads.push(bucket()),
+                FaultKind::SlowWrite => disk.writes.push(bucket()),
+                FaultKind::SlowDisk => {
+                    let both = bucket();
+                    disk.reads.push(both.clone());
+                    disk.writes.push(both);
+                }
+                FaultKind::SlowClose => disk.close += delay(fault).mul_f64(*level),
+                FaultKind::Vanish => disk.vanish = share(fault) * level,
+                FaultKind::Quota => disk.quota = size(fault),
+                FaultKind::Overload => disk.overload = overload(fault, *level),
+                FaultKind::SlowDelete => disk.deletion += delay(fault).mul_f64(*level),
+                _ => {}
+            }
+        }
+    }
+    disks
+}
+
 /// Whether a fault is at a shared path of the network.
 fn is_path(fault: &Fault, path: &str) -> bool {
     match &fault.place {
@@ -321,6 +348,29 @@ fn softened(fault: &Fault, level: Level) -> BitRate {
         Amount::Rate(rate) => rate.scale(1.0 / level),
         _ => BitRate(u64::MAX),
     }
+}
+
+fn share(fault: &Fault) -> f64 {
+    match fault.amount {
+        Amount::Share(share) => share,
+        _ => 0.0,
+    }
+}
+
+fn size(fault: &Fault) -> Option<u64> {
+    match fault.amount {
+        Amount::Size(size) => Some(size.0),
+        _ => None,
+    }
+}
+
+/// The limit, and the bytes per second of those within it.
+fn overload(fault: &Fault, level: Level) -> Option<(u32, u64)> {
+    let Amount::Limit(limit) = fault.amount else {
+        return None;
+    };
+    let rate = fault.details.rate?.scale(1.0 / level);
+    Some((limit, rate.0 / 8))
 }
 
 fn delay(fault: &Fault) -> Duration {

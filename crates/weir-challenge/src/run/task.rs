@@ -24,7 +24,7 @@ use crate::execute::progress::{Progress, Update};
 use crate::execute::rates::{RatedPlaces, RatesDriver};
 use crate::execute::signal_watch::{SignalSources, SignalWatch};
 use crate::execute::steps::StepsDriver;
-use crate::faults::Acting;
+use crate::faults::{Acting, Broken};
 use crate::inject::fts::{FtsDoor, Renewal};
 use crate::inject::injection::JobId;
 use crate::inject::rules::RulesDoor;
@@ -267,10 +267,13 @@ impl RunTask<'_> {
         };
         let mut engine = Engine::new(Arc::new(door), ground);
         engine.protected_by(protecting, open.is_elsewhere);
-        let mut rates = RatesDriver::new(self.plan, &layout.rated);
+        let broken = Broken::of(self.plan);
+        let rates = RatesDriver::new(self.plan, &layout.rated);
+        let mut rates = rates.map(|rates| rates.with_faults(&broken));
         let mut steps = StepsDriver::all(self.plan, &layout.cells);
         let telling = tokio::spawn(tell(open.measurement.clone(), clock, self.progress.clone()));
         let signals = watch_signals(open, clock, &self.host.name);
+        let of_run = (clock, &broken, &open.measurement.clone());
         let drive = Drive {
             engine: &mut engine,
             rates: rates.as_mut(),
@@ -286,7 +289,7 @@ impl RunTask<'_> {
             signals: Some(signals),
             sampled: Duration::ZERO,
         };
-        let acting = Acting::start(self.plan, grid, &self.options.ground, clock, self.folder);
+        let acting = Acting::start(self.plan, grid, &self.options.ground, of_run, self.folder);
         let end = drive.run().await;
         let acted = acting.end().await;
         telling.abort();

@@ -42,6 +42,7 @@ pub(crate) fn run_watched(text: &str, audit: Option<f64>, keep: bool, progress: 
         audit,
         preflight: None,
         ground: weir_challenge::NetworkGround::default(),
+        breakable: false,
         command: "weir challenge run test.toml".to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -9,7 +9,7 @@ pub(crate) const FAULT: Table = Table {
             "kind",
             "kind",
             "required",
-            "What breaks: one of the [kinds](faults.md#kinds).",
+            "What breaks: one of the [kinds](fault-kinds.md).",
         ),
         Key::new(
             "name",

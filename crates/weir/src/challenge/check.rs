@@ -88,6 +88,7 @@ fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<Sites
         audit: None,
         preflight: Some(arguments.limit),
         ground: weir_challenge::NetworkGround::default(),
+        breakable: false,
         command: "weir challenge check --sites".to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

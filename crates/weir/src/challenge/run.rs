@@ -34,6 +34,7 @@ pub(super) fn run(arguments: &ChallengeRunArguments, output: &Output) -> Result<
         audit: arguments.audit,
         preflight: arguments.preflight.0,
         ground: weir_challenge::NetworkGround::default(),
+        breakable: arguments.breakable,
         command: command(arguments, plan.seed, plan.scale),
     };
     let watch = Watch::new(output);

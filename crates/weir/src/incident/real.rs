@@ -7,7 +7,7 @@ use serde_json::json;
 use weir_challenge::{NetworkGround, Options, RunError, SharedPath, Silent, Stop};
 use weir_measure::Report;
 use weir_measure::expectation::{of_real, of_remedy};
-use weir_plan::{Challenge, Incident, Overrides, Plan, Smaller};
+use weir_plan::{Challenge, Finding, Incident, Overrides, Plan, Smaller};
 use weir_sim::SimPlan;
 use weir_sim::scene::Scene;
 
@@ -60,11 +60,12 @@ enum Tried {
 
 async fn one(incident: &Incident, arguments: &IncidentRunArguments) -> Result<Tried, Failure> {
     let small = SMALLER.incident(incident);
-    let with = match challenge(&small.challenge, &incident.challenge, arguments).await? {
+    let audit = (incident.expect.finding == Some(Finding::Audit)).then_some(100.0);
+    let with = match challenge((&small.challenge, &incident.challenge), audit, arguments).await? {
         Ok(report) => report,
         Err(reason) => return Ok(Tried::NoMeans(reason)),
     };
-    let mended = match challenge(&small.mended, &incident.mended, arguments).await? {
+    let mended = match challenge((&small.mended, &incident.mended), audit, arguments).await? {
         Ok(report) => report,
         Err(reason) => return Ok(Tried::NoMeans(format!("its remedy: {reason}"))),
     };
@@ -80,8 +81,8 @@ async fn one(incident: &Incident, arguments: &IncidentRunArguments) -> Result<Tr
 
 /// Runs a challenge; the reason if one of its faults has no means here. `whole` has the network in its own size.
 async fn challenge(
-    small: &Challenge,
-    whole: &Challenge,
+    (small, whole): (&Challenge, &Challenge),
+    audit: Option<f64>,
     arguments: &IncidentRunArguments,
 ) -> Result<Result<Report, String>, Failure> {
     let plan = resolved(small)?;
@@ -89,9 +90,10 @@ async fn challenge(
         out: arguments.out.clone(),
         scratch: None,
         keep: false,
-        audit: None,
+        audit,
         preflight: None,
         ground: ground(whole)?,
+        breakable: false,
         command: format!("weir incident run {} --real", plan.name),
     };
     match weir_challenge::run(plan, options, Arc::new(Silent), Stop::default()).await {

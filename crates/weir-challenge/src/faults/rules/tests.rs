@@ -66,15 +66,22 @@ fn a_link_is_limited_at_both_of_its_ends() {
     ));
 }
 
+/// A storage would be slow to read that is slow to write, or another one.
 #[test]
 fn reads_and_writes_are_apart() {
-    let reads = of("kind = \"slow-read\"\nrse = \"A\"\nrate = \"8 Mb/s\"", &ground(), 1.0);
-    assert_eq!(reads["A"][0].peers.as_deref(), Some([ip(2), ip(3)].as_slice()));
-    assert_eq!(reads["B"][0].direction, Some(Direction::Up));
-    let writes = of("kind = \"slow-write\"\nrse = \"A\"\nrate = \"8 Mb/s\"", &ground(), 1.0);
-    assert_eq!(
-        (writes["A"][0].direction, writes["B"][0].direction),
-        (Some(Direction::Up), Some(Direction::Down))
+    let plan = plan(
+        "[[fault]]\nkind = \"slow-read\"\nrse = \"A\"\nrate = \"8 Mb/s\"\n[[fault]]\nkind = \"slow-disk\"\nrse = \"B\"\nrate = \"8 Mb/s\"\n\
+         [[fault]]\nkind = \"slow-close\"\nrse = \"*\"\ndelay = \"2 s\"",
+    );
+    let on: Vec<_> = plan.faults.iter().map(|fault| (fault, 0.5)).collect();
+    let disks = disks(&ground(), &on, &mut Buckets::default());
+    assert_eq!((disks["A"].reads.len(), disks["A"].writes.len()), (1, 0));
+    assert!(Arc::ptr_eq(&disks["B"].reads[0], &disks["B"].writes[0]));
+    assert!(disks.values().all(|disk| disk.close == Duration::from_secs(1)));
+    assert!(disks["C"].reads.is_empty());
+    assert!(
+        rules(&ground(), &on, &mut Buckets::default()).is_empty(),
+        "no relay has to do with it"
     );
 }
 
