@@ -35,6 +35,8 @@ pub struct SlowDisk {
     pub overload: Option<(u32, u64)>,
     /// The share of files that is gone once it has come, and what draws them.
     pub vanish: f64,
+    /// Most files that are read, and that are written, at once; more wait.
+    pub connections: [Option<u32>; 2],
 }
 
 /// The disks of one storage, to be made slow and well again.
@@ -44,8 +46,8 @@ pub struct Disk {
     held_nanos: AtomicU64,
     /// Bytes of its files.
     used: AtomicU64,
-    /// Files that are read and written.
-    active: AtomicU32,
+    /// Files that are read, and that are written.
+    active: [AtomicU32; 2],
     /// Files that were refused for want of room, and that are gone after they had come.
     refused: AtomicU64,
     gone: AtomicU64,
@@ -59,7 +61,7 @@ impl Default for Disk {
             now: RwLock::default(),
             held_nanos: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            active: AtomicU32::new(0),
+            active: [AtomicU32::new(0), AtomicU32::new(0)],
             refused: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             drawn: AtomicU64::new(1),
@@ -77,6 +79,11 @@ impl Disk {
     /// The time for which calls were held back, in all.
     pub fn held(&self) -> Duration {
         Duration::from_nanos(self.held_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Files that are read and written now.
+    pub fn active(&self) -> u32 {
+        self.active.iter().map(|active| active.load(Ordering::Relaxed)).sum()
     }
 
     /// Files that were refused for want of room.
@@ -136,7 +143,7 @@ impl Disk {
         let begin = Instant::now();
         let mut passed = buckets.iter().map(|bucket| bucket.take(bytes, begin)).max();
         if let Some((limit, rate)) = overload {
-            let active = u64::from(self.active.load(Ordering::Relaxed));
+            let active = u64::from(self.active());
             let beyond = active.max(u64::from(limit));
             self.overload.set(rate.saturating_mul(u64::from(limit)) / beyond.max(1));
             passed = passed.max(Some(self.overload.take(bytes, begin)));
@@ -156,18 +163,41 @@ impl Disk {
 }
 
 /// A file that is read or written.
-struct Active(Arc<Disk>);
+struct Active(Arc<Disk>, usize);
+
+/// The ways of a file, as places in lists.
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+/// Pause between two looks for a place.
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Active {
-    fn begin(disk: &Arc<Disk>) -> Self {
-        disk.active.fetch_add(1, Ordering::Relaxed);
-        Self(disk.clone())
+    /// Waits for a place, if there are only so many.
+    fn begin(disk: &Arc<Disk>, way: usize) -> Self {
+        let since = Instant::now();
+        loop {
+            if let Some(active) = Self::at_once(disk, way) {
+                let nanos = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                disk.held_nanos.fetch_add(nanos, Ordering::Relaxed);
+                return active;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Takes a place, if there is one.
+    fn at_once(disk: &Arc<Disk>, way: usize) -> Option<Self> {
+        let most = disk.now.read().connections[way].unwrap_or(u32::MAX);
+        let more = |active: u32| (active < most).then_some(active + 1);
+        let taken = disk.active[way].fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| Self(disk.clone(), way))
     }
 }
 
 impl Drop for Active {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
+        self.0.active[self.1].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -195,10 +225,10 @@ struct SlowBackend {
 }
 
 impl SlowBackend {
-    fn reader(&self, inner: Arc<dyn Reader>) -> Arc<dyn Reader> {
+    fn reader(&self, inner: Arc<dyn Reader>, active: Active) -> Arc<dyn Reader> {
         Arc::new(SlowReader {
             inner,
-            _active: Active::begin(&self.disk),
+            _active: active,
             disk: self.disk.clone(),
         })
     }
@@ -219,11 +249,14 @@ impl Backend for SlowBackend {
     }
 
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
-        self.inner.open(path).map(|reader| self.reader(reader))
+        let active = Active::begin(&self.disk, READ);
+        self.inner.open(path).map(|reader| self.reader(reader, active))
     }
 
     fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
-        self.inner.open_cached(path).map(|reader| self.reader(reader))
+        // One that has to wait for a place is opened by the call that may wait.
+        let active = Active::at_once(&self.disk, READ)?;
+        self.inner.open_cached(path).map(|reader| self.reader(reader, active))
     }
 
     fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
@@ -231,7 +264,7 @@ impl Backend for SlowBackend {
             inner: self.inner.draft(durable)?,
             backend: self.inner.clone(),
             written: AtomicU64::new(0),
-            _active: Active::begin(&self.disk),
+            _active: Active::begin(&self.disk, WRITE),
             disk: self.disk.clone(),
         }))
     }
@@ -493,5 +526,31 @@ mod tests {
             .count();
         assert!((8..=12).contains(&kept), "{kept}");
         assert_eq!(disk.gone(), 20 - kept as u64);
+    }
+
+    /// More would be served than there are places, or a place would be lost.
+    #[test]
+    fn files_wait_for_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Disk::default());
+        let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+        disk.set(SlowDisk {
+            connections: [None, Some(1)],
+            ..SlowDisk::default()
+        });
+        let first = backend.draft(false).unwrap();
+        let waiting = {
+            let backend = backend.clone();
+            std::thread::spawn(move || drop(backend.draft(false).unwrap()))
+        };
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(!waiting.is_finished() && disk.active() == 1);
+        drop(first);
+        waiting.join().unwrap();
+        assert!(
+            disk.held() >= Duration::from_millis(40) && disk.active() == 0,
+            "{:?}",
+            disk.held()
+        );
     }
 }

@@ -18,7 +18,7 @@ use weir_plan::{Plan, Workload};
 use super::ground::NetworkGround;
 use super::injection::Broken;
 use super::orders::{FaultState, FaultStates, Order, Orders};
-use super::rules::{Buckets, End, Ground, disks, rules};
+use super::rules::{Buckets, End, Ground, dead, disks, rules};
 use super::store::{Hold, StoreLock};
 use crate::execute::clock::Clock;
 use crate::execute::live::SharedMeasurement;
@@ -64,6 +64,10 @@ struct Actor {
     told: BTreeMap<usize, Vec<(Method, String)>>,
     /// Answers of the transfer service that were no success.
     refused: BTreeMap<usize, String>,
+    /// Servers that have died, and when each is back.
+    dead: BTreeMap<String, Duration>,
+    /// How often servers died, by the fault.
+    deaths: BTreeMap<String, u64>,
     /// Orders that were not carried out.
     refusals: Vec<(String, String)>,
     orders: Option<Orders>,
@@ -98,6 +102,8 @@ impl Acting {
             links: plan.workloads.iter().flat_map(Workload::links).cloned().collect(),
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            deaths: BTreeMap::new(),
             refusals: Vec::new(),
             orders: orders.ok(),
             measurement: measurement.clone(),
@@ -175,7 +181,8 @@ impl Actor {
             self.obey(order, now);
         }
         let faults = self.broken.all();
-        let is_due = faults.len() != self.levels.len()
+        let is_due = self.crash(&faults, now)
+            || faults.len() != self.levels.len()
             || faults
                 .iter()
                 .zip(&self.levels)
@@ -188,6 +195,28 @@ impl Actor {
         }
         let moments = faults.iter().flat_map(|(_, course)| course.iter().map(|(at, _)| *at));
         moments.filter(|at| *at > now).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Lets servers die that have too many files at once, and come back; says whether one did.
+    fn crash(&mut self, faults: &[(Fault, Course)], now: Duration) -> bool {
+        let n_before = self.dead.len();
+        self.dead.retain(|_, until| *until > now);
+        let mut has_changed = self.dead.len() != n_before;
+        for (fault, course) in faults.iter().filter(|(fault, _)| fault.kind == FaultKind::Crash) {
+            let (Amount::Limit(limit), FaultPlace::Rse(pattern, _)) = (fault.amount, &fault.place) else {
+                continue;
+            };
+            let is_over = level_at(course, now) <= 0.0;
+            for (rse, disk) in self.disks.iter().filter(|(rse, _)| pattern.fits(rse)) {
+                if !is_over && !self.dead.contains_key(rse) && disk.active() > limit {
+                    let until = now + fault.details.delay.unwrap_or_default();
+                    self.dead.insert(rse.clone(), until);
+                    *self.deaths.entry(fault.name.clone()).or_default() += 1;
+                    has_changed = true;
+                }
+            }
+        }
+        has_changed
     }
 
     fn obey(&mut self, order: Order, now: Duration) {
@@ -281,6 +310,9 @@ impl Actor {
         let on = self.faults.iter().zip(&self.levels).filter(|(_, level)| **level > 0.0);
         let on: Vec<(&Fault, Level)> = on.map(|((fault, _), level)| (fault, *level)).collect();
         let mut of_doors = rules(&self.ground, &on, &mut self.buckets);
+        for rse in self.dead.keys().filter(|_| moment.is_some()) {
+            of_doors.entry(rse.clone()).or_default().push(dead());
+        }
         for (door, relay) in self.relays.iter() {
             relay.set(of_doors.remove(door).unwrap_or_default());
         }
@@ -478,6 +510,10 @@ impl Actor {
                         held.as_secs_f64()
                     )
                 }
+                (FaultKind::Crash, _) => {
+                    let deaths = self.deaths.get(&fault.name).copied().unwrap_or_default();
+                    format!("the server died {deaths} times")
+                }
                 (FaultKind::Slots, _) | (FaultKind::Outage, FaultPlace::Service(Service::Transfer)) => {
                     match self.refused.get(&at) {
                         None => "the transfer service took the limit, and took it back".to_owned(),
@@ -506,11 +542,19 @@ impl Actor {
 
 /// Whether a fault acts at the back end of a storage.
 fn is_of_disks(kind: FaultKind) -> bool {
-    use FaultKind::{Overload, Quota, SlowClose, SlowDelete, SlowDisk, SlowRead, SlowWrite, Vanish};
-    matches!(
-        kind,
-        SlowRead | SlowWrite | SlowDisk | SlowClose | SlowDelete | Overload | Quota | Vanish
-    )
+    use FaultKind::{Connections, Overload, Quota, SlowClose, SlowDelete, SlowDisk, SlowRead, SlowWrite, Vanish};
+    let of_disks = [
+        SlowRead,
+        SlowWrite,
+        SlowDisk,
+        SlowClose,
+        SlowDelete,
+        Overload,
+        Quota,
+        Vanish,
+        Connections,
+    ];
+    of_disks.contains(&kind)
 }
 
 fn sum(one: Passed, other: Passed) -> Passed {

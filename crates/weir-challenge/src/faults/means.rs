@@ -47,6 +47,8 @@ fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
         | FaultKind::SlowDelete
         | FaultKind::Quota
         | FaultKind::Overload
+        | FaultKind::Connections
+        | FaultKind::Crash
         | FaultKind::Vanish
         | FaultKind::SlowStream
         | FaultKind::RoundTrip

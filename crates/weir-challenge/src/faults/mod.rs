@@ -2,7 +2,7 @@
 //!
 //! | kind | acts by |
 //! |---|---|
-//! | disks of storages | a back end around that of each embedded storage ([`weir_grid::Disk`]) |
+//! | disks and places of storages | a back end around that of each embedded storage ([`weir_grid::Disk`]) |
 //! | traffic of storages, sites, links, segments | relays in front of every embedded storage ([`weir_network::relay`]) |
 //! | the issuer | a relay in front of it |
 //! | `slots`, `outage` of the transfer service | limits and the drain of the service, by its REST API |

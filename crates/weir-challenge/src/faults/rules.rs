@@ -288,11 +288,20 @@ impl Builder<'_> {
     }
 }
 
+/// The rule of a server that has died: its connections break, and new ones are not answered.
+pub(super) fn dead() -> Rule {
+    Rule {
+        is_broken: true,
+        is_cut: true,
+        ..Rule::default()
+    }
+}
+
 /// How the disks of each storage are slow while these faults are on.
 pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Buckets) -> BTreeMap<String, SlowDisk> {
     let mut disks: BTreeMap<String, SlowDisk> = BTreeMap::new();
     for (fault, level) in on {
-        let FaultPlace::Rse(pattern, _) = &fault.place else {
+        let FaultPlace::Rse(pattern, way) = &fault.place else {
             continue;
         };
         for end in ground.ends.iter().filter(|end| pattern.fits(end.name.as_str())) {
@@ -308,6 +317,10 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
                 }
                 FaultKind::SlowClose => disk.close += delay(fault).mul_f64(*level),
                 FaultKind::Vanish => disk.vanish = share(fault) * level,
+                FaultKind::Connections => {
+                    let limit = limit(fault, *level);
+                    disk.connections = [limit.filter(|_| way.is_out()), limit.filter(|_| way.is_in())];
+                }
                 FaultKind::Quota => disk.quota = size(fault),
                 FaultKind::Overload => disk.overload = overload(fault, *level),
                 FaultKind::SlowDelete => disk.deletion += delay(fault).mul_f64(*level),
@@ -354,6 +367,13 @@ fn share(fault: &Fault) -> f64 {
     match fault.amount {
         Amount::Share(share) => share,
         _ => 0.0,
+    }
+}
+
+fn limit(fault: &Fault, level: Level) -> Option<u32> {
+    match fault.amount {
+        Amount::Limit(limit) => Some((f64::from(limit) / level).round() as u32),
+        _ => None,
     }
 }
 

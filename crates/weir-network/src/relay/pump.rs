@@ -52,6 +52,21 @@ impl Line {
         }
     }
 
+    /// Waits until the connection is to be reset.
+    async fn broken(&mut self, direction: Direction) {
+        while !self.effect(direction).is_broken {
+            if self.rules.changed().await.is_err() {
+                std::future::pending::<()>().await; // the relay is gone, and this with it
+            }
+        }
+    }
+
+    /// Counts a reset; gives its error.
+    fn reset(&self) -> io::Error {
+        self.figures.resets.fetch_add(1, Ordering::Relaxed);
+        io::ErrorKind::ConnectionReset.into()
+    }
+
     fn held(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.figures.held_nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -84,7 +99,10 @@ pub(super) async fn pump(
             Direction::Down => (1, 0),
         };
         loop {
-            from.readable().await?;
+            tokio::select! {
+                readable = from.readable() => readable?,
+                () = line.broken(direction) => return Err(line.reset()),
+            }
             let mut now = line.effect(direction);
             let mut piece = vec![0; if now.is_paced() { PACED } else { PIECE }];
             match from.try_read(&mut piece) {
@@ -98,13 +116,15 @@ pub(super) async fn pump(
             let burst = bursts[here].fetch_add(piece.len() as u64, Ordering::Relaxed) + piece.len() as u64;
             let stops = |now: &Effect| now.is_cut || now.longest.is_some_and(|longest| burst > longest);
             if stops(&now) {
-                now = line.wait_while(stops, direction).await;
+                now = line.wait_while(|now| stops(now) && !now.is_broken, direction).await;
+            }
+            if now.is_broken {
+                return Err(line.reset());
             }
             if now.resets_per_byte > 0.0 {
                 let survives = (-now.resets_per_byte * piece.len() as f64).exp();
                 if line.draw() >= survives {
-                    line.figures.resets.fetch_add(1, Ordering::Relaxed);
-                    return Err(io::ErrorKind::ConnectionReset.into());
+                    return Err(line.reset());
                 }
             }
             pace(&now, &own, piece.len(), &line).await;

@@ -34,6 +34,8 @@ pub struct Rule {
     pub resets_per_byte: f64,
     /// Nothing passes, and new connections are not answered.
     pub is_cut: bool,
+    /// Open connections are reset.
+    pub is_broken: bool,
 }
 
 impl Rule {
@@ -52,6 +54,7 @@ pub(super) struct Effect {
     pub(super) longest: Option<u64>,
     pub(super) resets_per_byte: f64,
     pub(super) is_cut: bool,
+    pub(super) is_broken: bool,
 }
 
 /// Rules in force, for every connection to see.
@@ -73,6 +76,7 @@ impl Effect {
         self.delay += rule.delay;
         self.resets_per_byte += rule.resets_per_byte;
         self.is_cut |= rule.is_cut;
+        self.is_broken |= rule.is_broken;
         self
     }
 

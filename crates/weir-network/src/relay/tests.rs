@@ -189,3 +189,22 @@ async fn a_door_that_is_gone_ends_the_connection() {
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     assert_eq!(relay.passed().unreachable, 1);
 }
+
+/// A server that dies would leave its clients with open connections.
+#[tokio::test]
+async fn a_broken_relay_resets_what_is_open() {
+    let relay = relay().await;
+    let mut open = TcpStream::connect(relay.address()).await.unwrap();
+    ask(&mut open, 10).await.unwrap();
+    relay.set(vec![Rule {
+        is_broken: true,
+        is_cut: true,
+        ..Rule::default()
+    }]);
+    let mut answer = [0; 1];
+    let read = timeout(PATIENCE, open.read(&mut answer)).await.unwrap();
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    relay.set(Vec::new());
+    let mut fresh = TcpStream::connect(relay.address()).await.unwrap();
+    ask(&mut fresh, 10).await.unwrap();
+}
