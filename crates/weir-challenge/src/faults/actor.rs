@@ -1,22 +1,18 @@
 //! Makes faults come and go while a run is under way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use weir_auth::Secret;
-use weir_grid::{Disk, EmbeddedGrid, TransferAccess, TransferCredential};
-use weir_http::body;
-use weir_model::Link;
+use weir_grid::{Disk, EmbeddedGrid};
 use weir_network::relay::{Passed, Relay};
+use weir_plan::Plan;
 use weir_plan::fault::{Amount, Course, Fault, FaultKind, FaultPlace, Level, Service, level_at};
-use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
 use super::injection::Broken;
+use super::operator::Operator;
 use super::orders::{FaultState, FaultStates, Order, Orders};
 use super::rules::{Buckets, End, Ground, dead, disks, rules};
 use super::store::{Hold, StoreLock};
@@ -26,14 +22,6 @@ use crate::output::folder::RunFolder;
 
 /// Longest pause between two looks for orders.
 const LOOK: Duration = Duration::from_millis(250);
-/// Longest wait for an answer of the transfer service.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Largest answer that is read.
-const ANSWER_MAX: usize = 1 << 20;
-/// The path of the service's drain.
-const DRAIN: &str = "/config/drain";
-/// Scopes of a token that may set limits.
-const OPERATOR: &str = "fts fts:admin";
 
 /// The faults of a run under way.
 pub(crate) struct Acting {
@@ -55,15 +43,7 @@ struct Actor {
     before: Vec<Option<Passed>>,
     passed: Vec<Passed>,
     store: Option<StoreLock>,
-    transfer: TransferAccess,
-    /// `scheme://host` of each RSE, by which the transfer service knows it.
-    hosts: BTreeMap<String, String>,
-    /// The links of the plan.
-    links: Vec<Link>,
-    /// Limits that the transfer service has been told: the request that takes each away.
-    told: BTreeMap<usize, Vec<(Method, String)>>,
-    /// Answers of the transfer service that were no success.
-    refused: BTreeMap<usize, String>,
+    operator: Operator,
     /// Servers that have died, and when each is back.
     dead: BTreeMap<String, Duration>,
     /// How often servers died, by the fault.
@@ -97,11 +77,7 @@ impl Acting {
             relays: grid.relays().clone(),
             disks: grid.disks().clone(),
             store: grid.transfer_store().map(|path| StoreLock::new(&path)),
-            transfer: grid.transfer().clone(),
-            hosts: hosts(grid),
-            links: plan.workloads.iter().flat_map(Workload::links).cloned().collect(),
-            told: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            operator: Operator::new(plan, grid, folder),
             dead: BTreeMap::new(),
             deaths: BTreeMap::new(),
             refusals: Vec::new(),
@@ -157,21 +133,6 @@ fn ground(plan: &Plan, grid: &EmbeddedGrid, network: &NetworkGround) -> Ground {
     }
 }
 
-fn hosts(grid: &EmbeddedGrid) -> BTreeMap<String, String> {
-    let host = |url: &str| {
-        let origin = weir_grid::origin(url);
-        let end = origin
-            .rfind(':')
-            .filter(|at| *at > origin.find("://").map_or(0, |scheme| scheme + 2));
-        end.map_or(origin, |at| &origin[..at]).to_owned()
-    };
-    grid.description()
-        .rses
-        .iter()
-        .map(|rse| (rse.name.clone(), host(&rse.url)))
-        .collect()
-}
-
 impl Actor {
     /// Takes orders, and makes the changes that are due; gives when the next one is.
     async fn look(&mut self, now: Duration) -> Duration {
@@ -190,6 +151,7 @@ impl Actor {
         if is_due {
             self.change(Some(now)).await;
         }
+        self.operator.drain(&faults, Some(now)).await;
         if is_due || is_ordered {
             self.tell(now);
         }
@@ -321,9 +283,13 @@ impl Actor {
             disk.set(slow.remove(rse).unwrap_or_default());
         }
         self.hold_store();
+        if moment.is_none() {
+            self.operator.drain(&[], None).await;
+        }
         for (at, (was, is)) in old.into_iter().zip(self.levels.clone()).enumerate() {
             if was.to_bits() != is.to_bits() {
-                self.tell_service(at, is).await;
+                let fault = self.faults[at].0.clone();
+                self.operator.tell(&fault, is).await;
             }
         }
     }
@@ -360,134 +326,6 @@ impl Actor {
         }
     }
 
-    /// Tells the transfer service the limit that a fault sets, or takes it away.
-    async fn tell_service(&mut self, at: usize, level: Level) {
-        let fault = self.faults[at].0.clone();
-        for (method, path) in self.told.remove(&at).unwrap_or_default() {
-            if path == DRAIN {
-                self.drain(at, false).await;
-            } else {
-                self.ask(at, method, &path, None).await;
-            }
-        }
-        if level <= 0.0 {
-            return;
-        }
-        let mut told = Vec::new();
-        match (fault.kind, fault.amount, &fault.place) {
-            (FaultKind::Slots, Amount::Limit(limit), place) => {
-                let limit = (f64::from(limit) / level).round() as u32;
-                for (path, body, undo) in self.limits(place, limit) {
-                    self.ask(at, Method::POST, path, Some(body)).await;
-                    told.push((Method::DELETE, undo));
-                }
-            }
-            (FaultKind::Outage, _, FaultPlace::Service(Service::Transfer)) => {
-                self.drain(at, true).await;
-                told.push((Method::POST, DRAIN.to_owned()));
-            }
-            _ => {}
-        }
-        self.told.insert(at, told);
-    }
-
-    /// The requests that set a limit at a place: path, body, and the path that takes it away.
-    fn limits(&self, place: &FaultPlace, limit: u32) -> Vec<(&'static str, Value, String)> {
-        match place {
-            FaultPlace::Link(pattern) => {
-                let links: BTreeSet<&Link> = self.links.iter().filter(|link| pattern.fits(link)).collect();
-                let of = |link: &Link| {
-                    let name = format!("fault-{}-{}", link.source, link.destination);
-                    let host = |rse: &weir_model::RseName| self.hosts.get(rse.as_str()).cloned().unwrap_or_default();
-                    let body = json!({
-                        "symbolicname": name,
-                        "source": host(&link.source),
-                        "destination": host(&link.destination),
-                        "max_active": limit,
-                    });
-                    ("/config/links", body, format!("/config/links/{name}"))
-                };
-                links.into_iter().map(of).collect()
-            }
-            FaultPlace::Rse(pattern, way) => {
-                let hosts = self.hosts.iter().filter(|(name, _)| pattern.fits(name));
-                let of = |(_, host): (&String, &String)| {
-                    let mut info = serde_json::Map::new();
-                    for (key, is_meant) in [
-                        ("inbound_max_active", way.is_in()),
-                        ("outbound_max_active", way.is_out()),
-                    ] {
-                        if is_meant {
-                            info.insert(key.to_owned(), json!(limit));
-                        }
-                    }
-                    let encoded: String =
-                        percent_encoding::utf8_percent_encode(host, percent_encoding::NON_ALPHANUMERIC).to_string();
-                    (
-                        "/config/se",
-                        json!({ host: { "se_info": info } }),
-                        format!("/config/se?se={encoded}"),
-                    )
-                };
-                hosts.map(of).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Lets the transfer service start nothing more, or go on.
-    async fn drain(&mut self, at: usize, drain: bool) {
-        match self.exchange(Method::GET, "/config", None).await {
-            Ok(hosts) => {
-                let body = json!({ "hostname": hosts[0]["hostname"], "drain": drain });
-                self.ask(at, Method::POST, DRAIN, Some(body)).await;
-            }
-            Err(error) => drop(self.refused.insert(at, error)),
-        }
-    }
-
-    async fn ask(&mut self, at: usize, method: Method, path: &str, body: Option<Value>) {
-        if let Err(error) = self.exchange(method, path, body).await {
-            let name = &self.faults[at].0.name;
-            self.folder.log(&format!(
-                "the fault {name} could not be told to the transfer service: {error}"
-            ));
-            self.refused.insert(at, error);
-        }
-    }
-
-    async fn exchange(&self, method: Method, path: &str, content: Option<Value>) -> Result<Value, String> {
-        let token = self.operator().await?;
-        let mut request = http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.transfer.url));
-        request = request.header(http::header::CONTENT_TYPE, "application/json");
-        if let Some(token) = token {
-            request = request.header(http::header::AUTHORIZATION, format!("Bearer {}", token.expose()));
-        }
-        let body = content.map_or_else(body::empty, |content| body::full(content.to_string()));
-        let request = request.body(body).map_err(|error| error.to_string())?;
-        let answer = self.transfer.client.send_within(request, PATIENCE).await;
-        let answer = answer.map_err(|error| weir_auth::error_chain(&error))?;
-        if !answer.status().is_success() {
-            return Err(format!("it answered {}", answer.status()));
-        }
-        let content = body::read_limited(answer.into_body(), ANSWER_MAX, PATIENCE)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(serde_json::from_slice(&content).unwrap_or_default())
-    }
-
-    async fn operator(&self) -> Result<Option<Secret>, String> {
-        match &self.transfer.credential {
-            TransferCredential::Token { tokens, audience } => {
-                let token = tokens.token(OPERATOR, audience).await;
-                token.map(Some).map_err(|error| weir_auth::error_chain(&error))
-            }
-            TransferCredential::Certificate(_) => Ok(None),
-        }
-    }
-
     /// The state of whatever made each fault, in words.
     fn states(&self) -> BTreeMap<String, String> {
         let state = |(at, (fault, _)): (usize, &(Fault, Course))| {
@@ -514,9 +352,10 @@ impl Actor {
                     let deaths = self.deaths.get(&fault.name).copied().unwrap_or_default();
                     format!("the server died {deaths} times")
                 }
-                (FaultKind::Slots, _) | (FaultKind::Outage, FaultPlace::Service(Service::Transfer)) => {
-                    match self.refused.get(&at) {
-                        None => "the transfer service took the limit, and took it back".to_owned(),
+                (FaultKind::Slots | FaultKind::LateDecisions, _)
+                | (FaultKind::Outage, FaultPlace::Service(Service::Transfer)) => {
+                    match self.operator.refusal(&fault.name) {
+                        None => "the transfer service took the limit".to_owned(),
                         Some(error) => format!("the transfer service did not take the limit: {error}"),
                     }
                 }

@@ -1,4 +1,4 @@
-//! Which faults have means in a real run.
+//! Decides whether a real run has means to make a fault.
 
 use weir_model::{GridIssuer, RseKind};
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Service};
@@ -57,7 +57,7 @@ fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
         FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, plan, ground)),
         FaultKind::Failures => by_relay(failures(fault, plan)),
         FaultKind::SlowIssuer | FaultKind::FailingIssuer => issuer(plan),
-        FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore => transfer(plan),
+        FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore | FaultKind::LateDecisions => transfer(plan),
         FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
         FaultKind::Volume => match fault.amount {
             Amount::Factor(factor) if factor > 1.0 => Some("more than was asked cannot be injected".to_owned()),

@@ -5,7 +5,7 @@
 //! | disks and places of storages | a back end around that of each embedded storage ([`weir_grid::Disk`]) |
 //! | traffic of storages, sites, links, segments | relays in front of every embedded storage ([`weir_network::relay`]) |
 //! | the issuer | a relay in front of it |
-//! | `slots`, `outage` of the transfer service | limits and the drain of the service, by its REST API |
+//! | `slots`, `late-decisions`, `outage` of the transfer service | limits and the drain of the service, by its REST API |
 //! | `slow-store`, `frozen-store` | the writer's lock of its database |
 //! | workloads | the injectors |
 //!
@@ -16,6 +16,7 @@ mod actor;
 mod ground;
 mod injection;
 mod means;
+mod operator;
 pub mod orders;
 mod rules;
 mod store;

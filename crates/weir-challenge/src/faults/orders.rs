@@ -1,7 +1,7 @@
 //! Orders about faults from outside of a run, and the state that the run tells.
 //!
 //! Both are files in the run folder: `faults/add-NAME.toml` and `faults/clear-NAME` are orders, which the run takes and
-//! removes; `faults.json` is its state. So nothing listens, whoever may write into the folder may order, and a run that has
+//! removes; `faults.json` is its state. The run opens no port: write permission on the folder permits orders, and a run that has
 //! ended does not answer.
 
 use std::io;
@@ -41,11 +41,11 @@ pub struct FaultStates {
 pub struct FaultState {
     /// Its name.
     pub name: String,
-    /// What breaks.
+    /// Its kind, as in the file of a challenge.
     pub kind: String,
-    /// Where.
+    /// Its place, as in the file of a challenge.
     pub place: String,
-    /// How hard, if it has degrees.
+    /// Its amount with the unit, if the kind has one.
     pub amount: Option<String>,
     /// How far it is on now, from 0 to 1.
     pub level: f64,

@@ -1,6 +1,6 @@
 //! From the faults that are on to the rules of each relay: pure.
 //!
-//! A pair of storages is one direction of traffic. Whoever copies, its bytes cross two places where a relay may stand: that
+//! A pair of storages is one direction of traffic. Its bytes cross one of two places where a relay may stand: that
 //! of the source, downwards, if the destination pulls; that of the destination, upwards, if the source pushes. Storages
 //! connect from their own addresses, so that either relay knows the other end.
 
