@@ -26,7 +26,15 @@ fn pid_of(dir: &Path, site: &str) -> Option<u64> {
 }
 
 fn kill(pid: u64) {
-    run(Command::new("kill").args(["-9", &pid.to_string()]))
+    signal("-9", pid);
+}
+
+fn terminate(pid: u64) {
+    signal("-TERM", pid);
+}
+
+fn signal(signal: &str, pid: u64) {
+    run(Command::new("kill").args([signal, &pid.to_string()]))
         .unwrap()
         .expect_ok()
         .unwrap();
@@ -73,7 +81,17 @@ fn one_site_is_killed_and_the_others_serve_on() {
     grid.curl(&["-T", "hello", &file]).unwrap().expect_ok().unwrap();
     assert_eq!(copy(&grid, &file, &format!("{target}/before")), Some(0));
 
+    // It died: another starts by itself at its address, with its data.
     kill(beta);
+    let other = || Ok(pid_of(&dir, "B").filter(|pid| *pid != beta));
+    let beta = wait_for(LIMIT, other).unwrap();
+    assert!(grid.log().contains("the process of site B has ended"), "{}", grid.log());
+    assert!(grid.log().contains("started the site again"), "{}", grid.log());
+    let kept = format!("{target}/before");
+    wait_for(LIMIT, || Ok(grid.curl(&[&kept, "-o", "kept"])?.ok().then_some(()))).unwrap();
+
+    // It was stopped: it stays so.
+    terminate(beta);
     wait_for(LIMIT, || Ok(pid_of(&dir, "B").is_none().then_some(()))).unwrap();
     assert!(grid.curl(&[&file, "-o", "back"]).unwrap().ok());
     let status = weir(&["grid".as_ref(), "status".as_ref(), dir.as_os_str()]).unwrap();
@@ -81,7 +99,6 @@ fn one_site_is_killed_and_the_others_serve_on() {
     for part in ["DOWN BETA", "up   ALPHA", "weir grid site GRID B --dir DIR"] {
         assert!(status.stdout.contains(part), "{part}: {}", status.stdout);
     }
-    assert!(grid.log().contains("the process of site B has ended"), "{}", grid.log());
     assert_ne!(copy(&grid, &file, &format!("{target}/gone")), Some(0));
 
     // It comes back at its address, with its data, by the command that the status names.
@@ -93,7 +110,6 @@ fn one_site_is_killed_and_the_others_serve_on() {
     wait_for(LIMIT, || Ok((pid_of(&dir, "B") == Some(again)).then_some(()))).unwrap();
     let ready = || Ok(back.said().contains("site B is ready").then_some(()));
     wait_for(LIMIT, ready).unwrap();
-    let kept = format!("{target}/before");
     grid.curl(&[&kept, "-o", "kept"]).unwrap().expect_ok().unwrap();
     assert_eq!(copy(&grid, &file, &format!("{target}/after")), Some(0));
     let second = weir(&[

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -130,6 +131,106 @@ for = "2 s"
     Ok(())
 }
 
+/// The process of a site would serve on, or another would not take its place.
+#[test]
+fn processes_of_sites_are_stopped_killed_and_deceived() -> Result<()> {
+    let report = report(
+        r#"
+[[fault]]
+kind = "frozen-site"
+site = "A"
+at = "5 s"
+for = "4 s"
+[[fault]]
+kind = "killed-site"
+site = "B"
+at = "15 s"
+for = "4 s"
+[[fault]]
+kind = "skewed-clock"
+site = "A"
+delay = "10 m"
+at = "26 s"
+for = "5 s"
+"#,
+    )?;
+    let faults = report["faults"].as_array().unwrap();
+    for (name, said) in [
+        ("frozen-site", "the process of A was stopped for 4."),
+        (
+            "killed-site",
+            "the process of B was killed once, and there was none for 4.",
+        ),
+        ("skewed-clock", "the clock of A was behind"),
+    ] {
+        let fault = faults.iter().find(|fault| fault["name"] == name).unwrap();
+        assert_eq!(fault["effect"], true, "{fault:#}");
+        let acted = fault["acted"].as_str().unwrap_or_default();
+        assert!(acted.contains(said), "{name}: {acted}");
+    }
+    let frozen = (missed(&report, "A→C", 5.5, 8.5), missed(&report, "B→C", 5.5, 8.5));
+    assert!(frozen.0 > 0.4 && frozen.1 < 0.3, "frozen-site: {frozen:?}");
+    let killed = (missed(&report, "B→C", 15.5, 18.5), missed(&report, "A→C", 15.5, 18.5));
+    assert!(killed.0 > 0.4 && killed.1 < 0.3, "killed-site: {killed:?}");
+    assert!(missed(&report, "A→C", 27.5, 30.5) > 0.4, "skewed-clock");
+    assert!(missed(&report, "B→C", 35.0, 43.0) < 0.3, "B is back");
+    // Its counters began at zero: no other is compared with them.
+    let checks = report["crosschecks"].as_array().unwrap();
+    let of = |subject: &str| checks.iter().find(|check| check["subject"] == subject).unwrap();
+    assert!(
+        of("B")["note"].as_str().unwrap().contains("started anew"),
+        "{:#}",
+        of("B")
+    );
+    assert!(of("B")["pass"].is_null() && of("C")["pass"] == true, "{checks:#?}");
+    Ok(())
+}
+
+/// A run that is killed would leave stopped processes behind.
+#[test]
+fn processes_that_a_killed_run_has_stopped_are_cleaned_up() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let (mut run, folder) = under_way(scratch.path(), "--processes")?;
+    let fault = |words: &[&str]| weir(&[&["fault", words[0], folder.as_str()], &words[1..]].concat());
+    let added = fault(&["add", "frozen-site", "--site", "A"])?;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    for (words, said) in [
+        (
+            &["add", "slow-read", "--rse", "A", "--rate", "1 Mb/s"][..],
+            "out of reach: leave out --processes",
+        ),
+        (
+            &["add", "skewed-clock", "--site", "A", "--delay", "5 s"],
+            "the check of a token forgives a minute",
+        ),
+    ] {
+        let told = fault(words)?;
+        assert!(
+            told.code == Some(2) && told.stderr.contains(said),
+            "{words:?}: {told:?}"
+        );
+    }
+    let scratch = format!("{folder}/scratch");
+    let processes = || -> Vec<u32> {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_ours = |pid: &u32| {
+            let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.contains("grid\0site") && words.contains(&scratch)
+        };
+        pids.filter(is_ours).collect()
+    };
+    assert_eq!(processes().len(), 3);
+    run.0.kill()?;
+    run.0.wait()?;
+    let cleaned = weir(&["challenge", "clean", folder.as_str(), "--yes"])?;
+    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
+    weir_tests::wait_for(std::time::Duration::from_secs(20), || {
+        Ok(processes().is_empty().then_some(()))
+    })?;
+    Ok(())
+}
+
 /// A fault without means would be passed over.
 #[test]
 fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
@@ -184,33 +285,30 @@ impl Drop for Run {
     }
 }
 
+/// Begins a run without faults; gives its folder once it takes orders.
+fn under_way(scratch: &Path, option: &str) -> Result<(Run, String)> {
+    let (file, out) = (scratch.join("broken.toml"), scratch.join("runs"));
+    fs::write(&file, GRID)?;
+    let child = std::process::Command::new(weir_tests::weir_binary())
+        .args(["challenge", "run", option, "--out"])
+        .args([&out, &file])
+        .stdout(std::process::Stdio::null())
+        .spawn()?;
+    let run = Run(child);
+    let folder = || {
+        let entry = fs::read_dir(&out).ok().and_then(|mut entries| entries.next());
+        let folder = entry.and_then(Result::ok).map(|entry| entry.path());
+        Ok(folder.filter(|folder| folder.join("faults").is_dir()))
+    };
+    let folder = weir_tests::wait_for(std::time::Duration::from_secs(30), folder)?;
+    Ok((run, folder.to_string_lossy().into_owned()))
+}
+
 /// Faults by hand would be taken and not made, or survive the run that they are in.
 #[test]
 fn faults_are_added_and_cleared_by_hand() -> Result<()> {
     let scratch = tempfile::tempdir()?;
-    let (file, out) = (scratch.path().join("broken.toml"), scratch.path().join("runs"));
-    fs::write(&file, GRID)?;
-    let child = std::process::Command::new(weir_tests::weir_binary())
-        .args(["challenge", "run", "--breakable", "--out"])
-        .args([&out, &file])
-        .stdout(std::process::Stdio::null())
-        .spawn()?;
-    let mut run = Run(child);
-    let until = |what: &str, is_there: &dyn Fn() -> bool| -> Result<()> {
-        for _ in 0..300 {
-            if is_there() {
-                return Ok(());
-            }
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-        anyhow::bail!("{what} does not come about")
-    };
-    until("the run folder", &|| {
-        fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some())
-    })?;
-    let folder = fs::read_dir(&out)?.next().context("there is no run folder")??.path();
-    until("the folder of orders", &|| folder.join("faults").is_dir())?;
-    let run_folder = folder.to_string_lossy().into_owned();
+    let (mut run, run_folder) = under_way(scratch.path(), "--breakable")?;
     let fault = |words: &[&str]| weir(&[&["fault", words[0], run_folder.as_str()], &words[1..]].concat());
     let added = fault(&["add", "outage", "--link", "A->C"])?;
     assert_eq!(added.code, Some(0), "{added:?}");
@@ -234,6 +332,11 @@ fn faults_are_added_and_cleared_by_hand() -> Result<()> {
             &["add", "read-back", "--rse", "A"],
             2,
             "it has no means in a real run yet",
+        ),
+        (
+            &["add", "frozen-site", "--site", "A"],
+            2,
+            "begin the run with --processes",
         ),
         (
             &["add", "slow-read", "--rse", "A", "--rate", "0 b/s"],

@@ -23,13 +23,10 @@
 //! let plan = challenge.resolve(&Overrides::default()).expect("nothing is overridden");
 //! let options = Options {
 //!     out: "weir-runs".into(),
-//!     scratch: None,
-//!     keep: false,
 //!     audit: Some(5.0),
 //!     preflight: Some(std::time::Duration::from_secs(120)),
-//!     ground: NetworkGround::default(),
-//!     breakable: false,
 //!     command: "weir challenge run two-sites.toml --audit 5%".to_owned(),
+//!     ..Options::default()
 //! };
 //! let outcome = run(plan, options, Arc::new(Silent), Stop::default()).await?;
 //! println!("{}: {}", outcome.report.verdict.as_str(), outcome.folder.display());

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::faults::NetworkGround;
 
 /// How a plan is run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Where run folders are made.
     pub out: PathBuf,
@@ -24,6 +24,10 @@ pub struct Options {
     pub ground: NetworkGround,
     /// Whether faults can be added by hand that need relays, or disks that can be slow.
     pub breakable: bool,
+    /// Whether the storages of each site run in a process of their own; also where a fault of the plan needs it.
+    pub processes: bool,
+    /// The `weir` binary, which runs the processes of sites; without it there are none.
+    pub program: Option<PathBuf>,
     /// Command line that runs the same again.
     pub command: String,
 }

@@ -4,12 +4,13 @@ mod outcome;
 
 mod task;
 
+use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_grid::{EmbeddedGrid, GridOptions};
+use weir_grid::{EmbeddedGrid, GridOptions, SiteProgram, clock_library};
 use weir_plan::Plan;
 
 use self::task::RunTask;
@@ -23,6 +24,9 @@ use crate::{
 };
 pub use outcome::RunOutcome;
 use outcome::{Done, Purpose};
+
+/// The grid of a run whose sites have processes of their own, in the run folder.
+const GRID_FILE: &str = "grid.toml";
 
 /// Runs a plan against its grid and writes the run folder.
 ///
@@ -133,6 +137,30 @@ fn clear(options: &Options, folder: &RunFolder, scratch: &Path) {
     }
 }
 
+/// The command that runs one site of the grid: `weir grid site`, with the grid's part of the challenge as its file.
+fn site_program(plan: &Plan, options: &Options, folder: &RunFolder, scratch: &Path) -> Result<SiteProgram, RunError> {
+    let broken = |source: std::io::Error| RunError::Folder {
+        path: folder.path().join(GRID_FILE),
+        source,
+    };
+    let table: toml::Table = plan.resolved.parse().map_err(std::io::Error::other).map_err(broken)?;
+    let grid = table.get("grid").map(toml::to_string).transpose();
+    let grid = grid.map_err(std::io::Error::other).map_err(broken)?.unwrap_or_default();
+    folder.write(GRID_FILE, |to| to.write_all(grid.as_bytes()))?;
+    let words = ["grid", "site", "--json", "--log-level", "info", "--bound", "--dir"].map(OsString::from);
+    let absolute = |path: &Path| std::path::absolute(path).map_err(broken);
+    let named = [
+        absolute(scratch)?.into(),
+        absolute(&folder.path().join(GRID_FILE))?.into(),
+    ];
+    let mut program = SiteProgram::default();
+    program.program = options.program.clone().unwrap_or_default();
+    program.arguments = words.into_iter().chain(named).collect();
+    program.is_bound = true;
+    program.clock = clock_library().filter(|_| options.breakable || faults::needs_clock(plan));
+    Ok(program)
+}
+
 /// Runs with the grid's life around it.
 async fn run_in(
     plan: &Plan,
@@ -155,6 +183,9 @@ async fn run_in(
     let mut grid_options = GridOptions::default();
     grid_options.catalog = plan.makes_rules();
     grid_options.relays = options.breakable || faults::needs_relays(plan, &options.ground);
+    if faults::with_processes(plan, options) {
+        grid_options.sites = Some(site_program(plan, options, folder, scratch)?);
+    }
     let grid = tokio::select! {
         grid = EmbeddedGrid::start(&plan.grid, scratch, grid_options) => grid?,
         () = stop.soft.cancelled() => return Err(RunError::Interrupted),

@@ -115,6 +115,11 @@ impl Addresses {
         Ok(address)
     }
 
+    /// Forgets a door that the grid does not have this time.
+    pub(crate) fn forget(&mut self, door: &str) {
+        self.known.remove(door);
+    }
+
     /// The address that a door had at the last start.
     pub(crate) fn known(&self, door: &str) -> Option<SocketAddr> {
         self.known.get(door).copied()

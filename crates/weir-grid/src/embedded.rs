@@ -22,8 +22,9 @@ use crate::description::{
 use crate::disk::Disk;
 use crate::ground::Ground;
 use crate::issuer::{SERVICE_HOST, TokenIssuer};
-use crate::processes::{self, Processes, SiteProgram};
+use crate::processes::{self, Processes};
 use crate::runtime::{not_started, run_on, runtime};
+use crate::site_process::SiteProgram;
 use crate::user::User;
 use crate::{GridError, KindDescription, catalog, configure, doors, reach, site};
 
@@ -43,8 +44,8 @@ pub struct GridOptions {
     pub catalog: bool,
     /// Runs the storages of each site in a process of their own; default: none, they run in this one.
     pub sites: Option<SiteProgram>,
-    /// Puts a relay in front of each embedded storage and of the issuer, and disks that can be slow behind them, for faults
-    /// ([`EmbeddedGrid::relays`], [`EmbeddedGrid::disks`]); default: none. It needs the storages in this process.
+    /// Makes faults possible: puts a relay in front of each embedded storage and of the issuer ([`EmbeddedGrid::relays`]).
+    /// Storages that run in this process get disks that can be slow, too ([`EmbeddedGrid::disks`]). Default: none of it.
     pub relays: bool,
 }
 
@@ -67,8 +68,8 @@ pub struct EmbeddedGrid {
     client: Client,
     access: Access,
     renewal: JoinHandle<()>,
-    /// Watches the processes of the sites, if they have their own.
-    watch: Option<JoinHandle<()>>,
+    /// The processes of the sites, if they have their own, and their watch.
+    watch: Option<(Arc<Processes>, JoinHandle<()>)>,
     relays: Arc<BTreeMap<String, Relay>>,
     disks: BTreeMap<String, Arc<Disk>>,
     // Last: the directory is free when everything else is gone.
@@ -98,7 +99,7 @@ struct Services {
     transfer: Option<weir_fts::Running>,
     storages: Vec<weir_storage::Running>,
     /// The storages that do not run here.
-    sites: Option<Processes>,
+    sites: Option<Arc<Processes>>,
     issuer: Option<TokenIssuer>,
     /// Where the transfer service runs, and streams copies itself if neither storage can.
     transfer_runtime: Option<Runtime>,
@@ -153,7 +154,7 @@ impl EmbeddedGrid {
         let watch = services
             .sites
             .take()
-            .map(|sites| tokio::spawn(sites.watch(description.clone())));
+            .map(|sites| (sites.clone(), tokio::spawn(sites.watch(description.clone()))));
         let lifetime = configure::token_lifetime(grid);
         let renewal = tokio::spawn(keep_token_file_fresh(description.clone(), lifetime / 2));
         tracing::info!(
@@ -205,6 +206,11 @@ impl EmbeddedGrid {
         &self.disks
     }
 
+    /// The processes of its sites; none if the storages run in this one.
+    pub fn processes(&self) -> Option<&Arc<Processes>> {
+        self.watch.as_ref().map(|(processes, _)| processes)
+    }
+
     /// The database of the transfer service, if the grid has its own.
     pub fn transfer_store(&self) -> Option<PathBuf> {
         let is_own = self.services.transfer.is_some();
@@ -229,7 +235,7 @@ impl EmbeddedGrid {
     pub async fn shutdown(self) -> Result<(), GridError> {
         self.renewal.abort();
         let has_processes = self.watch.is_some();
-        if let Some(watch) = self.watch {
+        if let Some((_, watch)) = self.watch {
             watch.abort();
             // It may be writing the description.
             let _aborted = watch.await;
@@ -296,21 +302,27 @@ impl Services {
         let user = User::make(grid, ground)?;
         let listens = listen_of_each(grid, ground)?;
         let reach = reach::storages(grid, listens.values().map(SocketAddr::ip)).await;
+        let mut inner = BTreeMap::new();
+        for rse in grid.rses.iter().filter(|rse| rse.kind.is_embedded()) {
+            let name = rse.name.as_str();
+            let mut door = Door::at(listens[name]);
+            ground.addresses.forget(&behind(name));
+            if options.relays {
+                door = door.behind(ground.addresses.choose(&behind(name), listens[name].ip())?);
+                self.relays.insert(name.to_owned(), relay(name, door)?);
+            }
+            inner.insert(name, door);
+        }
         if let Some(program) = &options.sites {
             ground.addresses.save()?;
-            self.sites = Some(Processes::start(grid, ground, program)?);
+            self.sites = Some(Arc::new(Processes::start(grid, ground, program)?));
         } else {
             let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
             for rse in grid.rses.iter().filter(|rse| rse.kind.is_embedded()) {
                 let name = rse.name.as_str();
-                let mut door = Door::at(listens[name]);
-                if options.relays {
-                    door = door.behind(ground.addresses.choose(&behind(name), listens[name].ip())?);
-                    self.relays.insert(name.to_owned(), relay(name, door)?);
-                }
                 let disk = options.relays.then(Arc::<Disk>::default);
                 self.disks.extend(disk.clone().map(|disk| (name.to_owned(), disk)));
-                let place = (door, issuer_url.as_str(), reach.as_slice());
+                let place = (inner[name], issuer_url.as_str(), reach.as_slice());
                 let storage = site::start_storage(data, (ground, &user), (rse, disk), place).await?;
                 self.storages.push(storage);
             }
@@ -454,7 +466,7 @@ async fn make_ready(
         },
         catalog,
     };
-    wait_for_doors(description, services.sites.as_mut()).await?;
+    wait_for_doors(description, services.sites.as_deref()).await?;
     if let Some(sites) = &services.sites {
         description.processes = sites.describe();
     }
@@ -474,10 +486,10 @@ async fn make_ready(
     Ok((client, access))
 }
 
-async fn wait_for_doors(description: &GridDescription, mut sites: Option<&mut Processes>) -> Result<(), GridError> {
+async fn wait_for_doors(description: &GridDescription, sites: Option<&Processes>) -> Result<(), GridError> {
     let deadline = tokio::time::Instant::now() + READY_PATIENCE;
     loop {
-        if let Some(error) = sites.as_mut().and_then(|sites| sites.ended()) {
+        if let Some(error) = sites.and_then(Processes::ended) {
             return Err(error);
         }
         let doors = doors::knock(description).await?;

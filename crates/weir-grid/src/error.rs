@@ -100,6 +100,14 @@ pub enum GridError {
         /// The process.
         pid: u32,
     },
+    /// Somebody else started the process of a site, and alone may stop it.
+    #[error("the process of site {site} (process {pid}) was not started with the grid")]
+    SiteForeign {
+        /// The site.
+        site: String,
+        /// The process.
+        pid: u32,
+    },
     /// A service did not start, or does not answer.
     #[error("could not start {door}")]
     Start {
@@ -124,6 +132,7 @@ impl GridError {
             Self::NoSite { .. } => Some("name one of these sites, or add an [[rse]] without url to the grid file"),
             Self::NoAddress { .. } => Some("start the grid of the same file with `weir grid up --processes` first"),
             Self::SiteRuns { .. } => Some("look at its log below log/; then end it with `kill -9`"),
+            Self::SiteForeign { .. } => Some("end it: the grid starts another within 30 s"),
             Self::Start { .. } | Self::SiteEnded { .. } => None,
         }
     }

@@ -42,6 +42,7 @@ mod processes;
 mod reach;
 mod runtime;
 mod site;
+mod site_process;
 mod user;
 
 pub use access::{CatalogAccess, TransferAccess, TransferCredential};
@@ -57,5 +58,6 @@ pub use embedded::{EmbeddedGrid, GridOptions, origin};
 pub use error::GridError;
 pub use ground::{LOG_NAME, prepare_directory};
 pub use lock::GridProcess;
-pub use processes::{SiteProgram, stop_sites};
+pub use processes::{Processes, running_sites, stop_sites};
 pub use site::SiteStorages;
+pub use site_process::{SiteFigures, SiteOrder, SiteProgram, clock_library};

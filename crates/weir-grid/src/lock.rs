@@ -125,12 +125,15 @@ impl GridProcess {
         self.wait(patience)
     }
 
-    /// Asks it to stop (SIGTERM).
+    /// Asks it to stop (SIGTERM), and wakes it in case it is stopped (SIGCONT).
     pub(crate) fn ask_to_stop(&self) -> Result<(), GridError> {
-        match pidfd_send_signal(&self.descriptor, Signal::TERM) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(self.access(error)),
+        for signal in [Signal::TERM, Signal::CONT] {
+            match pidfd_send_signal(&self.descriptor, signal) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(self.access(error)),
+            }
         }
+        Ok(())
     }
 
     /// Waits until it has ended, at most `patience`; true if it has.

@@ -1,17 +1,16 @@
-//! A process for each site: starting, watching and stopping them.
+//! The processes of a grid's sites: starting, watching and stopping them.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weir_auth::files;
-use weir_model::{Grid, SiteName};
+use parking_lot::Mutex;
+use weir_model::Grid;
 
 use crate::description::{GridDescription, ProcessDescription};
 use crate::ground::Ground;
+use crate::site_process::{SiteFigures, SiteOrder, SiteProcess, SiteProgram};
 use crate::{GridError, GridProcess, lock, site};
 
 /// Longest wait for the process of a site to end: its storages have a grace of 10 s.
@@ -20,60 +19,39 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two looks at the processes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The program that runs the storages of one site ([`crate::SiteStorages`]) until it receives SIGTERM.
-#[derive(Debug, Clone)]
-pub struct SiteProgram {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments; the name of the site is added as the last.
-    pub arguments: Vec<OsString>,
-}
-
-/// The processes of a grid's sites. Until they are watched they end with this value; after that they live on without it.
+/// The processes of a grid's sites. Until they are watched they end with this value; after that they live on without it,
+/// unless they are bound to it.
 #[derive(Debug)]
-pub(crate) struct Processes {
+pub struct Processes {
     dir: PathBuf,
-    sites: Vec<SiteProcess>,
-    is_watched: bool,
+    program: SiteProgram,
+    sites: Mutex<Vec<SiteProcess>>,
+    is_watched: AtomicBool,
 }
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        if !self.is_watched {
-            self.kill();
+        if self.program.is_bound || !self.is_watched.load(Ordering::Relaxed) {
+            self.sites.get_mut().iter_mut().for_each(SiteProcess::kill);
         }
     }
-}
-
-#[derive(Debug)]
-struct SiteProcess {
-    site: SiteName,
-    log: PathBuf,
-    /// None once it has ended and that was said.
-    child: Option<Child>,
 }
 
 impl Processes {
     /// Starts one for each site with embedded RSEs, without waiting for any.
     pub(crate) fn start(grid: &Grid, ground: &Ground, program: &SiteProgram) -> Result<Self, GridError> {
-        let mut processes = Self {
+        let processes = Self {
             dir: ground.dir.clone(),
-            sites: Vec::new(),
-            is_watched: false,
+            program: program.clone(),
+            sites: Mutex::default(),
+            is_watched: AtomicBool::new(false),
         };
         let logs = ground.folder("log")?;
         let sites = grid.sites.iter().map(|site| &site.name);
         for name in sites.filter(|name| site::embedded_at(grid, name).next().is_some()) {
             let log = logs.join(format!("site-{name}.log"));
-            let child = spawn(program, name, &log).map_err(|source| GridError::Access {
-                path: program.program.clone(),
-                source,
-            })?;
-            processes.sites.push(SiteProcess {
-                site: name.clone(),
-                log,
-                child: Some(child),
-            });
+            let process = SiteProcess::start(program, name, &ground.dir, log)?;
+            processes.sites.lock().push(process);
         }
         Ok(processes)
     }
@@ -82,40 +60,73 @@ impl Processes {
     pub(crate) fn describe(&self) -> Vec<ProcessDescription> {
         let describe = |process: &SiteProcess| ProcessDescription {
             site: process.site.to_string(),
-            pid: pid_of(&self.dir, process.site.as_str()),
+            pid: process.pid(),
         };
-        self.sites.iter().map(describe).collect()
+        self.sites.lock().iter().map(describe).collect()
     }
 
     /// A process that has ended since the last look, as an error.
-    pub(crate) fn ended(&mut self) -> Option<GridError> {
-        self.sites.iter_mut().find_map(|process| {
-            let status = process.child.as_mut()?.try_wait().ok()??;
-            process.child = None;
-            Some(GridError::SiteEnded {
-                site: process.site.to_string(),
-                status: status.to_string(),
-                said: last_line(&process.log),
-                log: process.log.clone(),
-            })
-        })
+    pub(crate) fn ended(&self) -> Option<GridError> {
+        self.sites.lock().iter_mut().find_map(SiteProcess::ended)
     }
 
-    /// Kills the processes started here: the start of the grid has failed.
-    fn kill(&mut self) {
-        for child in self.sites.iter_mut().filter_map(|process| process.child.as_mut()) {
-            let _ended_before = child.kill();
-            let _reaped = child.wait();
-        }
+    /// The sites with a process.
+    pub fn sites(&self) -> Vec<String> {
+        self.sites
+            .lock()
+            .iter()
+            .map(|process| process.site.to_string())
+            .collect()
     }
 
-    /// Keeps `grid.json` true: which sites have a process, and which. Says so if one ends.
-    pub(crate) async fn watch(mut self, mut description: GridDescription) {
-        self.is_watched = true;
+    /// Stops, kills or starts the process of a site. A site without one is passed over.
+    ///
+    /// # Errors
+    /// [`GridError::SiteForeign`] if the process was not started with the grid; [`GridError::Access`] if it does not start.
+    pub fn order(&self, site: &str, order: SiteOrder) -> Result<(), GridError> {
+        let mut sites = self.sites.lock();
+        let process = sites.iter_mut().find(|process| process.site.as_str() == site);
+        process.map_or(Ok(()), |process| process.order(&self.program, order))
+    }
+
+    /// Whether clocks can be set back.
+    pub fn has_clock(&self) -> bool {
+        self.program.clock.is_some()
+    }
+
+    /// Sets the clock of a site back by this time; it takes up to a second. It needs [`SiteProgram::clock`].
+    ///
+    /// # Errors
+    /// [`GridError::Access`] if its file cannot be written.
+    pub fn skew(&self, site: &str, behind: Duration) -> Result<(), GridError> {
+        let sites = self.sites.lock();
+        let process = sites.iter().find(|process| process.site.as_str() == site);
+        process.map_or(Ok(()), |process| process.skew(behind))
+    }
+
+    /// The history of a site's process.
+    pub fn figures(&self, site: &str) -> SiteFigures {
+        let sites = self.sites.lock();
+        let process = sites.iter().find(|process| process.site.as_str() == site);
+        process.map(SiteProcess::figures).unwrap_or_default()
+    }
+
+    /// Starts the processes again that died, and keeps `grid.json` true: which sites have a process, and which.
+    pub(crate) async fn watch(self: Arc<Self>, mut description: GridDescription) {
+        self.is_watched.store(true, Ordering::Relaxed);
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
             while let Some(error) = self.ended() {
-                tracing::error!(error = weir_auth::error_chain(&error), "a site has no storage any more");
+                tracing::error!(error = weir_auth::error_chain(&error), "a site has no storage now");
+            }
+            for process in self.sites.lock().iter_mut() {
+                match process.restart(&self.program) {
+                    Ok(true) => tracing::info!(site = process.site.as_str(), "started the site again"),
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::error!(error = weir_auth::error_chain(&error), "could not start the site again");
+                    }
+                }
             }
             let now = self.describe();
             if now != description.processes {
@@ -128,41 +139,19 @@ impl Processes {
     }
 }
 
-fn spawn(program: &SiteProgram, site: &SiteName, log: &Path) -> std::io::Result<Child> {
-    let output = files::open_log(log)?;
-    let mut command = Command::new(&program.program);
-    command
-        .args(&program.arguments)
-        .arg(site.as_str())
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        // Ctrl-C is for the grid's process, which stops its sites after the transfer service.
-        .process_group(0);
-    command.spawn()
-}
-
-fn pid_of(dir: &Path, site: &str) -> Option<u32> {
-    let found = GridProcess::find(&lock::site_folder(dir, site));
-    found.ok().flatten().map(|process| process.pid())
-}
-
-/// The last line of a process's log, for an error.
-fn last_line(log: &Path) -> String {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-    const MOST: i64 = 4096;
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(log)?;
-        let length = i64::try_from(file.metadata()?.len()).unwrap_or(i64::MAX);
-        file.seek(SeekFrom::End(-length.min(MOST)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let mut lines = bytes.rsplit(|byte| *byte == b'\n');
-    let line = lines.find(|line| !line.trim_ascii().is_empty());
-    weir_auth::peer_text(line.unwrap_or(b"nothing"))
+/// The processes of sites of the grid on this directory, whatever started them.
+///
+/// # Errors
+/// [`GridError::Access`] if the directory cannot be read.
+pub fn running_sites(dir: &Path) -> Result<Vec<ProcessDescription>, GridError> {
+    let mut running = Vec::new();
+    for site in lock::sites_with_locks(dir) {
+        if let Some(process) = GridProcess::find(&lock::site_folder(dir, &site))? {
+            let pid = Some(process.pid());
+            running.push(ProcessDescription { site, pid });
+        }
+    }
+    Ok(running)
 }
 
 /// Stops every process of a site of the grid on this directory, whatever started it; returns the sites that had one.

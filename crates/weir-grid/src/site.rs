@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use weir_http::Network;
 use weir_model::{Grid, Rse, SiteName};
 
-use crate::addresses::Door;
+use crate::addresses::{Door, behind};
 use crate::disk::{Behind, Disk};
 use crate::ground::Ground;
 use crate::runtime::{not_started, run_on, runtime};
@@ -66,15 +66,13 @@ impl SiteStorages {
     }
 
     async fn add(&mut self, rse: &Rse, user: &User, issuer_url: &str, reach: &[Network]) -> Result<(), GridError> {
-        let listen = self.ground.known_address(rse.name.as_str())?;
+        let name = rse.name.as_str();
+        let mut door = Door::at(self.ground.known_address(name)?);
+        if let Some(listen) = self.ground.addresses.known(&behind(name)) {
+            door = door.behind(listen);
+        }
         let runtime = self.data_runtime.as_ref().expect("it is taken at the end");
-        let storage = start_storage(
-            runtime,
-            (&self.ground, user),
-            (rse, None),
-            (Door::at(listen), issuer_url, reach),
-        )
-        .await?;
+        let storage = start_storage(runtime, (&self.ground, user), (rse, None), (door, issuer_url, reach)).await?;
         self.storages.push(storage);
         Ok(())
     }

@@ -120,7 +120,8 @@ impl Courses {
             }
             FaultPlace::Site(pattern, way) => {
                 let (from, to) = (&spec.sites[link.source_site], &spec.sites[link.destination_site]);
-                wide && (way.is_out() && pattern.fits(from) || way.is_in() && pattern.fits(to))
+                let is_passed = wide || fault.kind.is_of_processes();
+                is_passed && (way.is_out() && pattern.fits(from) || way.is_in() && pattern.fits(to))
             }
             FaultPlace::Link(pattern) => {
                 pattern.source.fits(&link.source) && pattern.destination.fits(&link.destination)

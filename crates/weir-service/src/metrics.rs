@@ -1,6 +1,8 @@
 //! A page of metrics: OpenMetrics text, as Prometheus reads it. A service collects its figures when it is asked, family by family.
 
 use std::fmt;
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::{
     collector::Collector,
@@ -8,6 +10,27 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
+
+/// Ticks of a second in `/proc/PID/stat` (`USER_HZ`, proc(5)).
+const TICKS: f64 = 100.0;
+
+/// The begin of this process in s since 1970; that of the first call where the kernel does not tell.
+fn process_start() -> f64 {
+    static START: LazyLock<f64> = LazyLock::new(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.as_secs_f64() - age().unwrap_or_default().max(0.0)
+    });
+    *START
+}
+
+/// The age of this process in s.
+fn age() -> Option<f64> {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold anything: field 22 of the line is field 20 from there.
+    let started: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    Some(uptime.split_whitespace().next()?.parse::<f64>().ok()? - started / TICKS)
+}
 
 /// The content type of a page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -93,6 +116,14 @@ pub struct Page {
 }
 
 impl Page {
+    /// A page that begins with the begin of the process, so that a reader notices when counters began at zero.
+    pub fn of_process() -> Self {
+        let mut page = Self::default();
+        let help = "begin of the process in s since 1970";
+        page.single("process_start_time_seconds", Kind::Gauge, help, process_start());
+        page
+    }
+
     /// Begins a family; the samples that follow are its own.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
         self.families.push(Family {

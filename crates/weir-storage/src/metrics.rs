@@ -192,7 +192,7 @@ impl Metrics {
 
     /// All of it as OpenMetrics text. Asks file systems for room: on the blocking pool only.
     pub(crate) fn render(&self, areas: &[std::sync::Arc<Area>]) -> String {
-        let mut page = Page::default();
+        let mut page = Page::of_process();
         self.render_traffic(&mut page);
         self.states.render(&mut page);
         page.family(

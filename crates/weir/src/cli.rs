@@ -177,6 +177,9 @@ pub(crate) struct ChallengeRunArguments {
     /// Take faults by hand while it runs, of every kind (weir fault add)
     #[arg(long)]
     pub(crate) breakable: bool,
+    /// Run the storages of each site in a process of their own, which faults can stop and kill
+    #[arg(long)]
+    pub(crate) processes: bool,
     /// Keep the data areas of the embedded grid after the run
     #[arg(long)]
     pub(crate) keep: bool,
@@ -289,6 +292,9 @@ pub(crate) struct GridSiteArguments {
     /// The site
     #[arg(value_name = "SITE")]
     pub(crate) site: weir_model::SiteName,
+    /// Stop at the end of the standard input, too
+    #[arg(long, hide = true)]
+    pub(crate) bound: bool,
 }
 
 /// `weir grid env`

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use weir_grid::{Disk, EmbeddedGrid};
+use weir_grid::{Disk, EmbeddedGrid, Processes, SiteOrder};
+use weir_model::Pattern;
 use weir_network::relay::{Passed, Relay};
 use weir_plan::Plan;
 use weir_plan::fault::{Amount, Course, Fault, FaultKind, FaultPlace, Level, Service, level_at};
 
 use super::ground::NetworkGround;
 use super::injection::Broken;
+use super::means::{self, Here};
 use super::operator::Operator;
 use super::orders::{FaultState, FaultStates, Order, Orders};
 use super::rules::{Buckets, End, Ground, dead, disks, rules};
@@ -43,6 +45,10 @@ struct Actor {
     before: Vec<Option<Passed>>,
     passed: Vec<Passed>,
     store: Option<StoreLock>,
+    /// The processes of sites, if they have their own.
+    sites: Option<Arc<Processes>>,
+    /// Why a site's process did not do what it should.
+    disobeyed: BTreeMap<String, String>,
     operator: Operator,
     /// Servers that have died, and when each is back.
     dead: BTreeMap<String, Duration>,
@@ -77,6 +83,8 @@ impl Acting {
             relays: grid.relays().clone(),
             disks: grid.disks().clone(),
             store: grid.transfer_store().map(|path| StoreLock::new(&path)),
+            sites: grid.processes().cloned(),
+            disobeyed: BTreeMap::new(),
             operator: Operator::new(plan, grid, folder),
             dead: BTreeMap::new(),
             deaths: BTreeMap::new(),
@@ -210,12 +218,16 @@ impl Actor {
             .cloned()
             .ok_or_else(|| ("?".to_owned(), "it is no fault".to_owned()))?;
         let refused = |reason: String| (fault.name.clone(), reason);
-        if let Some((other, reason)) = super::means::cannot(&plan, &self.ground.network)
-            && other.name == fault.name
-        {
+        let here = Here {
+            ground: &self.ground.network,
+            has_processes: self.sites.is_some(),
+            has_program: true,
+            has_clock: self.sites.as_ref().is_some_and(|sites| sites.has_clock()),
+        };
+        if let Some(reason) = means::cannot_add(&plan, &here) {
             return Err(refused(reason));
         }
-        if super::means::needs(&fault) && self.relays.is_empty() {
+        if means::needs(&fault) && self.relays.is_empty() {
             return Err(refused("the run has no relays: begin it with --breakable".to_owned()));
         }
         fault.at = now;
@@ -283,6 +295,7 @@ impl Actor {
             disk.set(slow.remove(rse).unwrap_or_default());
         }
         self.hold_store();
+        self.order_sites();
         if moment.is_none() {
             self.operator.drain(&[], None).await;
         }
@@ -310,6 +323,38 @@ impl Actor {
         }
     }
 
+    /// Stops, kills or starts the process of each site, and sets its clock.
+    fn order_sites(&mut self) {
+        let Some(sites) = self.sites.clone() else { return };
+        for site in sites.sites() {
+            let (mut order, mut behind, mut by) = (SiteOrder::Run, Duration::ZERO, String::new());
+            for ((fault, _), level) in self.faults.iter().zip(&self.levels).filter(|(_, level)| **level > 0.0) {
+                let FaultPlace::Site(pattern, _) = &fault.place else {
+                    continue;
+                };
+                match (fault.kind, fault.amount) {
+                    _ if !pattern.fits(&site) => continue,
+                    (FaultKind::KilledSite, _) => order = SiteOrder::Kill,
+                    (FaultKind::FrozenSite, _) if order == SiteOrder::Run => order = SiteOrder::Freeze,
+                    (FaultKind::SkewedClock, Amount::Delay(delay)) => behind = behind.max(delay.mul_f64(*level)),
+                    _ => continue,
+                }
+                by.clone_from(&fault.name);
+            }
+            let clock = if sites.has_clock() {
+                sites.skew(&site, behind)
+            } else {
+                Ok(())
+            };
+            if let Err(error) = clock.and(sites.order(&site, order)) {
+                let error = weir_auth::error_chain(&error);
+                self.folder
+                    .log(&format!("the fault {by} could not act on site {site}: {error}"));
+                self.disobeyed.insert(by, error);
+            }
+        }
+    }
+
     fn hold_store(&mut self) {
         let mut hold = Hold::Free;
         for ((fault, _), level) in self.faults.iter().zip(&self.levels).filter(|(_, level)| **level > 0.0) {
@@ -324,6 +369,28 @@ impl Actor {
         if let Some(store) = &mut self.store {
             store.set(hold);
         }
+    }
+
+    /// The state of the processes of sites, in words.
+    fn of_sites(&self, fault: &Fault, pattern: &Pattern) -> String {
+        let Some(sites) = &self.sites else { return String::new() };
+        let names = sites.sites().into_iter().filter(|site| pattern.fits(site));
+        let state = |site: String| {
+            let of = sites.figures(&site);
+            match fault.kind {
+                FaultKind::FrozenSite => {
+                    format!("the process of {site} was stopped for {:.1} s", of.frozen.as_secs_f64())
+                }
+                FaultKind::KilledSite => format!(
+                    "the process of {site} was killed {}, and there was none for {:.1} s",
+                    times(of.n_killed),
+                    of.killed.as_secs_f64()
+                ),
+                _ => format!("the clock of {site} was behind"),
+            }
+        };
+        let wrong = self.disobeyed.get(&fault.name).map(|error| format!("not all: {error}"));
+        names.map(state).chain(wrong).collect::<Vec<String>>().join("; ")
     }
 
     /// The state of whatever made each fault, in words.
@@ -348,6 +415,7 @@ impl Actor {
                         held.as_secs_f64()
                     )
                 }
+                (kind, FaultPlace::Site(pattern, _)) if kind.is_of_processes() => self.of_sites(fault, pattern),
                 (FaultKind::Crash, _) => {
                     let deaths = self.deaths.get(&fault.name).copied().unwrap_or_default();
                     format!("the server died {deaths} times")
@@ -394,6 +462,14 @@ fn is_of_disks(kind: FaultKind) -> bool {
         Connections,
     ];
     of_disks.contains(&kind)
+}
+
+fn times(count: u32) -> String {
+    if count == 1 {
+        "once".to_owned()
+    } else {
+        format!("{count} times")
+    }
 }
 
 fn sum(one: Passed, other: Passed) -> Passed {

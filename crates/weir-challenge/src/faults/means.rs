@@ -5,12 +5,46 @@ use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Service};
 use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
+use crate::options::Options;
 
 /// The first fault of a plan that cannot be made here, and the reason.
-pub(crate) fn cannot<'p>(plan: &'p Plan, ground: &NetworkGround) -> Option<(&'p Fault, String)> {
+pub(crate) fn cannot<'p>(plan: &'p Plan, options: &Options) -> Option<(&'p Fault, String)> {
+    let here = Here {
+        ground: &options.ground,
+        has_processes: with_processes(plan, options),
+        has_program: options.program.is_some(),
+        has_clock: weir_grid::clock_library().is_some(),
+    };
     plan.faults
         .iter()
-        .find_map(|fault| Some((fault, reason(fault, plan, ground)?)))
+        .find_map(|fault| Some((fault, reason(fault, plan, &here)?)))
+}
+
+/// The last fault of a plan, which was added by hand to a run under way: the reason why it cannot be made.
+pub(super) fn cannot_add(plan: &Plan, here: &Here<'_>) -> Option<String> {
+    reason(plan.faults.last()?, plan, here)
+}
+
+/// The things that a run has for its faults.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Here<'h> {
+    pub(super) ground: &'h NetworkGround,
+    /// Whether the storages of each site have a process of their own.
+    pub(super) has_processes: bool,
+    /// Whether there is a program that can be these processes.
+    pub(super) has_program: bool,
+    /// Whether their clocks can be wrong.
+    pub(super) has_clock: bool,
+}
+
+/// Whether the storages of each site run in a process of their own.
+pub(crate) fn with_processes(plan: &Plan, options: &Options) -> bool {
+    options.processes || plan.faults.iter().any(|fault| fault.kind.is_of_processes())
+}
+
+/// Whether the clocks of sites may become wrong.
+pub(crate) fn needs_clock(plan: &Plan) -> bool {
+    plan.faults.iter().any(|fault| fault.kind == FaultKind::SkewedClock)
 }
 
 /// Whether a plan needs relays in front of its doors.
@@ -24,10 +58,11 @@ pub(super) fn needs(fault: &Fault) -> bool {
         fault.place,
         FaultPlace::Workload(_) | FaultPlace::Service(Service::Transfer)
     );
-    !is_elsewhere && fault.kind != FaultKind::Slots
+    !is_elsewhere && fault.kind != FaultKind::Slots && !fault.kind.is_of_processes()
 }
 
-fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
+fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
+    let ground = here.ground;
     let has_relay = plan
         .grid
         .rses
@@ -40,6 +75,20 @@ fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
         known => known,
     };
     match fault.kind {
+        FaultKind::SlowRead
+        | FaultKind::SlowWrite
+        | FaultKind::SlowDisk
+        | FaultKind::SlowClose
+        | FaultKind::SlowDelete
+        | FaultKind::Quota
+        | FaultKind::Overload
+        | FaultKind::Connections
+        | FaultKind::Crash
+        | FaultKind::Vanish
+            if here.has_processes =>
+        {
+            Some("the disks of sites with processes of their own are out of reach: leave out --processes".to_owned())
+        }
         FaultKind::SlowRead
         | FaultKind::SlowWrite
         | FaultKind::SlowDisk
@@ -63,8 +112,35 @@ fn reason(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
             Amount::Factor(factor) if factor > 1.0 => Some("more than was asked cannot be injected".to_owned()),
             _ => rated(fault, plan),
         },
+        FaultKind::FrozenSite | FaultKind::KilledSite | FaultKind::SkewedClock => processes(fault, plan, here),
         _ => Some("it has no means in a real run yet".to_owned()),
     }
+}
+
+/// What acts on the processes of a site needs one there.
+fn processes(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
+    let FaultPlace::Site(pattern, _) = &fault.place else {
+        return None;
+    };
+    let mut rses = plan.grid.rses.iter().filter(|rse| pattern.fits(rse.site.as_str()));
+    if let Some(rse) = rses.find(|rse| !matches!(rse.kind, RseKind::Embedded { .. })) {
+        return Some(format!(
+            "the process of {} runs elsewhere, and is not ours to stop",
+            rse.name
+        ));
+    }
+    if !here.has_program {
+        return Some("there is no weir binary to run the site".to_owned());
+    }
+    if !here.has_processes {
+        return Some("its sites have no processes of their own: begin the run with --processes".to_owned());
+    }
+    if fault.kind == FaultKind::SkewedClock && !here.has_clock {
+        return Some(
+            "it needs libfaketime (apt-get install libfaketime), and by hand a run with --breakable".to_owned(),
+        );
+    }
+    None
 }
 
 fn issuer(plan: &Plan) -> Option<String> {

@@ -7,6 +7,7 @@
 //! | the issuer | a relay in front of it |
 //! | `slots`, `late-decisions`, `outage` of the transfer service | limits and the drain of the service, by its REST API |
 //! | `slow-store`, `frozen-store` | the writer's lock of its database |
+//! | processes of sites | SIGSTOP, SIGKILL and the clock of libfaketime ([`weir_grid::Processes`]) |
 //! | workloads | the injectors |
 //!
 //! [`means::cannot`] says which fault of a plan has no means here; a run with such a fault does not begin. All of it ends with the
@@ -24,4 +25,4 @@ mod store;
 pub(crate) use actor::Acting;
 pub use ground::{NetworkGround, SharedPath};
 pub(crate) use injection::{Broken, Condition};
-pub(crate) use means::{cannot, needs_relays};
+pub(crate) use means::{cannot, needs_clock, needs_relays, with_processes};

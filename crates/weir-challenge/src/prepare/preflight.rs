@@ -28,7 +28,7 @@ const RATE_PER_CORE: u64 = 2_000_000_000;
 /// # Errors
 /// When the data areas do not fit on the disk.
 pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
-    if let Some((fault, reason)) = faults::cannot(plan, &options.ground) {
+    if let Some((fault, reason)) = faults::cannot(plan, options) {
         return Err(RunError::Fault {
             reason,
             name: fault.name.clone(),

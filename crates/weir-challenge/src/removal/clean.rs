@@ -78,6 +78,8 @@ pub struct Cleaned {
     /// Existing directories of the run, as RSE, path and the reason why they stay; `None` for those that are, or would
     /// be, deleted.
     pub directories: Vec<(String, String, Option<String>)>,
+    /// Sites of the embedded grid whose storages still run in processes of their own; stopped, if anything was deleted.
+    pub processes: Vec<String>,
     /// The data areas of the embedded grid and their size in bytes, if they are there.
     pub scratch: Option<(PathBuf, u64)>,
     /// Where the notes of the run are cut off, if they are.
@@ -227,6 +229,13 @@ pub async fn clean(folder: &Path, which: Delete, tell: &(dyn Fn(&LeftFile) + Syn
         .filter(|path| GridProcess::find(path).is_ok_and(|found| found.is_some()))
     {
         return Err(CleanError::Inhabited { path });
+    }
+    if let Some(path) = &scratch {
+        let running = weir_grid::running_sites(path)?;
+        cleaned.processes = running.into_iter().map(|process| process.site).collect();
+        if delete {
+            weir_grid::stop_sites(path)?;
+        }
     }
     let catalog = plan.grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
     let has_rules = catalog.is_some() && plan.makes_rules();

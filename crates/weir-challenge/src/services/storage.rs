@@ -129,6 +129,8 @@ pub(crate) struct Counters {
     pub(crate) carried: Option<Carried>,
     /// Bytes of files that are there.
     pub(crate) there: u64,
+    /// Begin of the storage's process in ms since 1970: its counters began at zero then.
+    pub(crate) started_ms: u64,
 }
 
 /// Bytes that TCP carried on all connections of a storage, by the kernel's account.
@@ -149,6 +151,7 @@ impl Counters {
             broken_received: self.broken_received.saturating_sub(before.broken_received),
             broken_sent: self.broken_sent.saturating_sub(before.broken_sent),
             there: self.there,
+            started_ms: self.started_ms,
             carried: self.carried.zip(before.carried).map(|(now, before)| Carried {
                 received: now.received.saturating_sub(before.received),
                 acknowledged: now.acknowledged.saturating_sub(before.acknowledged),
@@ -347,6 +350,7 @@ impl StorageDoor {
             broken_received: sum_of(&text, "weir_storage_received_bytes_total", Ended::Broken),
             broken_sent: sum_of(&text, "weir_storage_sent_bytes_total", Ended::Broken),
             there: used_of(&text),
+            started_ms: start_of(&text),
             carried: text
                 .contains("weir_storage_tcp_acknowledged_bytes_total{")
                 .then(|| Carried {
@@ -416,6 +420,15 @@ fn sum_of(text: &str, counter: &str, which: Ended) -> u64 {
                 .and_then(|(_, value)| value.trim().parse::<u64>().ok())
         })
         .sum()
+}
+
+/// The begin of the process.
+fn start_of(text: &str) -> u64 {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("process_start_time_seconds "));
+    let seconds = line.and_then(|line| line.trim().parse::<f64>().ok());
+    (seconds.unwrap_or_default() * 1000.0) as u64
 }
 
 /// Sums the used bytes of all areas.

@@ -37,13 +37,10 @@ pub(crate) fn run_watched(text: &str, audit: Option<f64>, keep: bool, progress: 
     let plan = challenge.resolve(&Overrides::default()).unwrap();
     let options = Options {
         out: directory.path().join("runs"),
-        scratch: None,
         keep,
         audit,
-        preflight: None,
-        ground: weir_challenge::NetworkGround::default(),
-        breakable: false,
         command: "weir challenge run test.toml".to_owned(),
+        ..Options::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

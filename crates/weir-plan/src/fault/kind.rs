@@ -143,6 +143,9 @@ kinds! {
     SlowServer = "slow-server", [Rse], Rate, false, ["server!"], "One server of several carries at most `rate`.", ["D28", "D65", "D77", "D81", "M1", "M8"];
     Uneven = "uneven", [Rse], Share, false, [], "This share of transfers goes to any server, not to the least busy one.", ["D28", "D70", "M2"];
     Outage = "outage", [Rse, Site, Link, Segment, TRANSFER, ISSUER, CATALOG], Whole, false, [], "Nothing moves and nothing answers.", ["D2", "D26", "D31", "D40", "D50", "D51", "D79", "C3"];
+    FrozenSite = "frozen-site", [Site], Whole, false, [], "The processes of the site's storages stop: connections stay open, and nothing answers.", ["D2", "D40", "D48"];
+    KilledSite = "killed-site", [Site], Whole, false, [], "The processes of the site's storages are killed: open transfers break, and new ones begin when others have started.", ["D2", "M6", "D63"];
+    SkewedClock = "skewed-clock", [Site], Delay, false, [], "The clocks of the site's storages are `delay` behind: by more than a minute, and they refuse tokens as not yet valid.", ["D53"];
     SlowDelete = "slow-delete", [Rse], Delay, false, [], "Each deletion takes so much longer.", ["D17", "D22", "D29", "M5"];
     Overwrite = "overwrite", [Rse], Share, false, [], "This share of files finds an old file of its name, which is deleted first.", ["D29", "M5"];
     Quota = "quota", [Rse], Size, false, [], "The storage holds at most `size` of the files that the challenge brings; deleted ones give their room back.", ["D18", "D76", "M4"];
@@ -175,6 +178,16 @@ kinds! {
     SlowSubmission = "slow-submission", [CATALOG], Delay, false, [], "The catalogue hands requests over one after the other, each for so long.", ["D15", "D16", "D39"];
     LateDeletion = "late-deletion", [CATALOG], Delay, false, [], "The catalogue deletes each copy so much later than it could.", ["D17", "D22"];
     Controller = "controller", [Workload], Limit, false, ["delay!"], "Another controller stops the workload for `delay` whenever more than `limit` of its transfers run.", ["D34", "D65", "D66"];
+}
+
+impl FaultKind {
+    /// Whether it acts on the processes that run the storages of a site, not on the site's connections.
+    pub fn is_of_processes(self) -> bool {
+        matches!(
+            self,
+            FaultKind::FrozenSite | FaultKind::KilledSite | FaultKind::SkewedClock
+        )
+    }
 }
 
 impl std::fmt::Display for FaultKind {

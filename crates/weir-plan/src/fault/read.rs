@@ -19,6 +19,8 @@ use crate::spec::WorkloadSpec;
 const TIME_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// The shortest period: shorter ones would make more changes than a run can take.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// Difference of clocks that the check of a token forgives (`weir_auth::LEEWAY`).
+const FORGIVEN: Duration = Duration::from_secs(60);
 /// The keys that name a place.
 const PLACES: [&str; 6] = ["rse", "site", "link", "segment", "service", "workload"];
 /// The keys of amounts.
@@ -333,12 +335,24 @@ fn amount(table: &Section<'_>, row: &KindRow) -> Option<Amount> {
     match row.gauge {
         Gauge::Whole => Some(Amount::Whole),
         Gauge::Rate => above_zero::<BitRate>(table, "rate", of_rate).map(Amount::Rate),
+        Gauge::Delay if row.kind == FaultKind::SkewedClock => skew(table).map(Amount::Delay),
         Gauge::Delay => time(table, "delay").map(Amount::Delay),
         Gauge::Share => share(table, "share").map(Amount::Share),
         Gauge::Limit => above_zero::<u32>(table, "limit", "write 1 or more").map(Amount::Limit),
         Gauge::Size => above_zero::<Bytes>(table, "size", "write a size such as \"1 MB\"").map(Amount::Size),
         Gauge::Factor => factor(table, row.kind).map(Amount::Factor),
     }
+}
+
+/// A difference of clocks that the check of a token notices.
+fn skew(table: &Section<'_>) -> Option<Duration> {
+    let delay = time(table, "delay")?;
+    if delay > FORGIVEN {
+        return Some(delay);
+    }
+    let message = "changes nothing: the check of a token forgives a minute";
+    table.refuse("delay", Refusal::new(message, "write more than \"60 s\""));
+    None
 }
 
 fn factor(table: &Section<'_>, kind: FaultKind) -> Option<f64> {

@@ -32,7 +32,8 @@ fn smallest(kind: FaultKind, place: PlaceKey) -> String {
     text.push_str(&at);
     let value = |key: &str| match key {
         "rate" => "\"8 Mb/s\"",
-        "delay" => "\"3 s\"",
+        // A skewed clock has an effect from a minute on.
+        "delay" => "\"80 s\"",
         "share" => "0.25",
         "size" => "\"2 MB\"",
         "factor" => "0.5",

@@ -126,7 +126,8 @@ fn links(fault: &Fault, plan: &Plan) -> bool {
         }),
         FaultPlace::Site(pattern, way) => links.any(|link| {
             let (from, to) = (site_of(&link.source), site_of(&link.destination));
-            from != to && (way.is_out() && pattern.fits(from) || way.is_in() && pattern.fits(to))
+            let is_passed = from != to || fault.kind.is_of_processes();
+            is_passed && (way.is_out() && pattern.fits(from) || way.is_in() && pattern.fits(to))
         }),
         FaultPlace::Link(pattern) => links.any(|link| pattern.fits(link)),
         _ => true,

@@ -1,5 +1,7 @@
 //! The models of things while faults are on.
 
+use std::time::Duration;
+
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Level, Way};
 use weir_units::{BitRate, Bytes};
 use weir_world::{CopyMode, ErrorClass};
@@ -9,13 +11,16 @@ use super::state::{Counts, FailureRule};
 use crate::scene::{LinkScene, Scene, Storage};
 use crate::unlimited::UNLIMITED;
 
+/// Difference of clocks that the check of a token forgives (`weir_auth::LEEWAY`).
+const LEEWAY: Duration = Duration::from_secs(60);
+
 /// The limits of a storage element that a kind changes: reads, writes, both together.
 pub(super) fn needs(kind: FaultKind) -> [bool; 3] {
     match kind {
         FaultKind::SlowRead => [true, false, false],
         FaultKind::SlowWrite => [false, true, false],
         FaultKind::SlowDisk | FaultKind::Mixing | FaultKind::Overload => [false, false, true],
-        FaultKind::Outage | FaultKind::Crash => [true, true, false],
+        FaultKind::Outage | FaultKind::Crash | FaultKind::FrozenSite | FaultKind::KilledSite => [true, true, false],
         _ => [false; 3],
     }
 }
@@ -46,6 +51,17 @@ fn rule(fault: &Fault, share: f64, level: Level) -> Option<FailureRule> {
         mode: details.mode.and_then(|mode| CopyMode::parse(mode.as_str())),
         above: details.above,
         way: fault.place.way().unwrap_or(Way::Both),
+    })
+}
+
+/// A storage element whose clock is behind refuses every token, once the difference exceeds the leeway of its check.
+fn skewed(behind: Duration) -> Option<FailureRule> {
+    (behind > LEEWAY).then_some(FailureRule {
+        class: ErrorClass::Token,
+        share: 1.0,
+        mode: None,
+        above: None,
+        way: Way::Both,
     })
 }
 
@@ -108,7 +124,8 @@ fn break_storage(storage: &mut Storage, on: &SceneFault) {
             }
         }
         (FaultKind::Failures, Amount::Share(share)) => broken.rules.extend(rule(fault, share, level)),
-        (FaultKind::Outage, _) => broken.is_down = true,
+        (FaultKind::Outage | FaultKind::FrozenSite | FaultKind::KilledSite, _) => broken.is_down = true,
+        (FaultKind::SkewedClock, Amount::Delay(behind)) => broken.rules.extend(skewed(behind.mul_f64(level))),
         (FaultKind::WrongCounters, Amount::Factor(factor)) => broken.counts = Counts::Times(factor),
         (FaultKind::LateCounters, Amount::Delay(delay)) => broken.counts = Counts::Late(delay.mul_f64(level)),
         (FaultKind::MissingCounters, _) => broken.counts = Counts::Nothing,

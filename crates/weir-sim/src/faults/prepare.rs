@@ -32,6 +32,9 @@ fn placed(fault: &Fault, plan: &Plan, scene: &Scene) -> SceneFault {
     };
     match &fault.place {
         FaultPlace::Rse(pattern, _) => on.storages = fitting(&scene.storages, |storage| pattern.fits(&storage.name)),
+        FaultPlace::Site(pattern, _) if fault.kind.is_of_processes() => {
+            on.storages = fitting(&scene.storages, |storage| pattern.fits(&scene.sites[storage.site].name));
+        }
         FaultPlace::Site(pattern, _) => on.sites = fitting(&scene.sites, |site| pattern.fits(&site.name)),
         FaultPlace::Link(pattern) => on.links = fitting(&scene.links, |link| pattern.fits(&link.link)),
         FaultPlace::Segment(name) => on.segments = fitting(&scene.segments, |segment| segment.name == *name),

@@ -67,11 +67,16 @@ impl World {
         self.scene.storages[at] = models::storage(&base.storages[at], at, &self.scene.faults);
         let storage = &self.scene.storages[at];
         let (is_down, most) = (storage.broken.is_down, storage.max_active);
+        let killed =
+            |on: &SceneFault| on.is_on() && on.fault.kind == FaultKind::KilledSite && on.storages.contains(&at);
+        let is_killed = self.scene.faults.iter().any(killed);
         let freed = self.doors[at].adapt(storage, &mut self.network, self.now);
         for key in freed {
             self.go_on(key);
         }
-        if is_down != was_down {
+        if is_down && !was_down && is_killed {
+            self.crash(at, self.now);
+        } else if is_down != was_down {
             self.outage(at, is_down, self.now);
         }
         if told != most {

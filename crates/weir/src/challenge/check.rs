@@ -83,13 +83,9 @@ fn look(plan: &Plan, arguments: &ChallengeCheckArguments) -> Result<Option<Sites
     let out = std::env::temp_dir().join(name);
     let options = Options {
         out: out.clone(),
-        scratch: None,
-        keep: false,
-        audit: None,
         preflight: Some(arguments.limit),
-        ground: weir_challenge::NetworkGround::default(),
-        breakable: false,
         command: "weir challenge check --sites".to_owned(),
+        ..Options::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -98,6 +98,10 @@ fn print(cleaned: &Cleaned, output: &Output) {
     if directories > 0 {
         output.line(format!("{directories} empty directories {verb}"));
     }
+    if !cleaned.processes.is_empty() {
+        let verb = if cleaned.deleted { "stopped" } else { "to stop" };
+        output.line(format!("processes of sites, {verb}: {}", cleaned.processes.join(", ")));
+    }
     if let Some((scratch, bytes)) = &cleaned.scratch {
         let verb = if cleaned.is_unfinished() && cleaned.deleted {
             "kept: its credentials may be needed again"

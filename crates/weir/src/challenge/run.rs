@@ -29,13 +29,14 @@ pub(super) fn run(arguments: &ChallengeRunArguments, output: &Output) -> Result<
     let plan = resolve(&arguments.file, &arguments.overrides)?;
     let options = Options {
         out: arguments.out.clone(),
-        scratch: None,
         keep: arguments.keep,
         audit: arguments.audit,
         preflight: arguments.preflight.0,
-        ground: weir_challenge::NetworkGround::default(),
         breakable: arguments.breakable,
+        processes: arguments.processes,
+        program: std::env::current_exe().ok(),
         command: command(arguments, plan.seed, plan.scale),
+        ..Options::default()
     };
     let watch = Watch::new(output);
     let stop = Stop::default();

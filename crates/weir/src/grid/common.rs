@@ -21,7 +21,7 @@ pub(super) fn process_line(process: &ProcessDescription) -> String {
     match process.pid {
         Some(pid) => format!("  site      {}  process {pid}", process.site),
         None => format!(
-            "  site      {}  its process has ended: `weir grid site GRID {0} --dir DIR` starts another",
+            "  site      {}  its process has ended: the grid starts another if it died, `weir grid site GRID {0} --dir DIR` does in any case",
             process.site
         ),
     }

@@ -66,6 +66,7 @@ fn site_program(arguments: &GridUpArguments) -> Result<SiteProgram, Failure> {
     Ok(SiteProgram {
         program,
         arguments: words.into_iter().chain(named).collect(),
+        ..SiteProgram::default()
     })
 }
 

@@ -88,13 +88,11 @@ async fn challenge(
     let plan = resolved(small)?;
     let options = Options {
         out: arguments.out.clone(),
-        scratch: None,
-        keep: false,
         audit,
-        preflight: None,
         ground: ground(whole)?,
-        breakable: false,
+        program: std::env::current_exe().ok(),
         command: format!("weir incident run {} --real", plan.name),
+        ..Options::default()
     };
     match weir_challenge::run(plan, options, Arc::new(Silent), Stop::default()).await {
         Ok(outcome) => Ok(Ok(outcome.report)),
