@@ -13,11 +13,11 @@ mod pump;
 mod rules;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -109,11 +109,27 @@ async fn accept(
     }
 }
 
+/// Connects to the door behind. On one machine the connection comes from the client's own address, by which the door tells
+/// its clients apart.
+async fn connect(client: IpAddr, behind: SocketAddr) -> io::Result<TcpStream> {
+    if let (IpAddr::V4(from), IpAddr::V4(to)) = (client, behind.ip())
+        && from.is_loopback()
+        && to.is_loopback()
+    {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        if socket.bind(SocketAddr::new(client, 0)).is_ok() {
+            return socket.connect(behind).await;
+        }
+    }
+    TcpStream::connect(behind).await
+}
+
 /// Passes one connection on.
 async fn pass(client: TcpStream, behind: SocketAddr, mut line: Line) {
     // Where nothing answers, nothing is asked.
     line.wait_while(|effect| effect.is_cut, Direction::Up).await;
-    let Ok(server) = TcpStream::connect(behind).await else {
+    let Ok(server) = connect(line.peer, behind).await else {
         line.figures.unreachable.fetch_add(1, Ordering::Relaxed);
         return;
     };

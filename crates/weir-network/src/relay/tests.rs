@@ -44,6 +44,19 @@ fn rule() -> Rule {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A door would take all of its clients for one.
+#[tokio::test]
+async fn a_door_sees_the_address_of_the_client() {
+    let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let relay = Relay::start(listener, door.local_addr().unwrap(), 1).unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.7.9:0".parse().unwrap()).unwrap();
+    let _client = socket.connect(relay.address()).await.unwrap();
+    let (_stream, peer) = timeout(PATIENCE, door.accept()).await.unwrap().unwrap();
+    assert_eq!(peer.ip().to_string(), "127.0.7.9");
+}
+
 /// Bytes would be lost, changed or out of order.
 #[tokio::test]
 async fn bytes_pass_unchanged() {
