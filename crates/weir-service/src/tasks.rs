@@ -1,5 +1,6 @@
 //! Work of a service in the background. It ends with the service: when that is shut down, or dropped.
 
+use tokio::task::JoinHandle;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -51,6 +52,18 @@ impl Tasks {
         self.stop.cancel();
         self.tracker.close();
         self.tracker.wait().await;
+    }
+}
+
+/// The outcome of a task; its panic goes on here.
+pub async fn joined<T>(task: JoinHandle<T>) -> T {
+    match task.await {
+        Ok(outcome) => outcome,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down and will not poll this again.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 

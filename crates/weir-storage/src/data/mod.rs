@@ -22,6 +22,8 @@
 //! disk before the answer is copied once, for direct writes, which costs less than the page cache does. The memory
 //! budget limits memory, whatever the file's size: its sums are in [`crate::memory`].
 
+use weir_service::tasks::joined;
+
 mod intake;
 mod outflow;
 mod sink;
@@ -44,12 +46,5 @@ pub(crate) const BLOCK: usize = 256 << 10;
 
 /// Runs blocking work on the blocking pool.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(value) => value,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going down and will not poll this again.
-            Err(_) => std::future::pending().await,
-        },
-    }
+    joined(tokio::task::spawn_blocking(work)).await
 }

@@ -13,6 +13,7 @@ use http::StatusCode;
 use tokio::task::JoinHandle;
 use weir_auth::StoragePath;
 use weir_http::Buffers;
+use weir_service::tasks::joined;
 use weir_units::{Algorithm, Checksum, Checksums, Hasher};
 
 use super::{Intake, blocking};
@@ -91,11 +92,8 @@ impl From<SinkError> for Refusal {
 ///
 /// Dropped before that, it leaves nothing: a write in progress ends, then its draft is removed.
 pub(crate) struct Sink {
-    writer: Where<Writer>,
-    times: Arc<WriteTimes>,
+    pub(crate) pieces: Gathering<Writer>,
     hold: Hold,
-    intake: Intake,
-    waiting: Batch,
     taken: u64,
     expected: Expectation,
 }
@@ -176,45 +174,99 @@ impl<W> Where<W> {
         match std::mem::replace(self, Self::Gone) {
             Self::Here(writer) => Ok(writer),
             // While it is awaited the handle is not here: a drop then lets the batch end and the draft go.
-            Self::Away(batch) => match batch.await {
-                Ok(outcome) => outcome,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => std::future::pending().await,
-                },
-            },
+            Self::Away(batch) => joined(batch).await,
             Self::Gone => unreachable!("a sink is not used after an error"),
         }
     }
 }
 
-impl<W: Send + 'static> Where<W> {
-    /// Has a batch written, here or by another thread. Returns at once if there is memory for the next one meanwhile, or else when
-    /// it is written.
-    pub(super) async fn send_off(
-        &mut self,
-        write: impl FnOnce() -> Result<Box<W>, BackendError> + Send + 'static,
-        intake: &mut Intake,
-    ) -> Result<(), BackendError> {
-        if intake.is_at_once() {
-            *self = Self::Here(write()?);
-            intake.fit();
+/// A writer of batches, in order.
+pub(crate) trait Writes: Send + 'static {
+    fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError>;
+}
+
+/// A writer, and the pieces that are gathered for it.
+pub(crate) struct Gathering<W> {
+    writer: Where<W>,
+    times: Arc<WriteTimes>,
+    waiting: Batch,
+    intake: Intake,
+    has_written: bool,
+}
+
+impl<W: Writes> Gathering<W> {
+    pub(super) fn new(writer: W, times: Arc<WriteTimes>, intake: Intake) -> Self {
+        Self {
+            writer: Where::Here(Box::new(writer)),
+            times,
+            waiting: Batch::default(),
+            intake,
+            has_written: false,
+        }
+    }
+
+    /// Takes the next piece. Waits while a batch is being written and the next one is full.
+    pub(super) async fn push(&mut self, piece: Bytes) -> Result<(), BackendError> {
+        self.waiting.push(piece);
+        if !self.intake.is_full(self.waiting.bytes) {
             return Ok(());
         }
-        *self = Self::Away(tokio::task::spawn_blocking(write));
-        if intake.goes_on() {
-            intake.grow();
-        } else {
-            let writer = self.take().await?;
-            *self = Self::Here(writer);
-            intake.fit();
+        let pieces = self.waiting.take_pages();
+        self.has_written = true;
+        self.write(pieces, true).await
+    }
+
+    /// Waits until all pieces are written, but for a file of less than a batch: its one write is with its end.
+    pub(crate) async fn settle(&mut self) -> Result<(), SinkError> {
+        if self.has_written {
+            let rest = self.waiting.take();
+            self.write(rest, false).await?;
         }
         Ok(())
+    }
+
+    /// Has a batch written, here or by another thread. Returns at once if there is memory for the next one meanwhile, or else
+    /// when it is written.
+    async fn write(&mut self, pieces: Vec<Bytes>, has_next: bool) -> Result<(), BackendError> {
+        let mut writer = self.writer.take().await?;
+        let write = move || writer.write(&pieces).map(|()| writer);
+        if self.intake.is_at_once() {
+            self.writer = Where::Here(write()?);
+        } else {
+            self.writer = Where::Away(tokio::task::spawn_blocking(write));
+            if has_next && self.intake.goes_on() {
+                self.intake.grow();
+                return Ok(());
+            }
+            self.writer = Where::Here(self.writer.take().await?);
+        }
+        self.intake.fit();
+        Ok(())
+    }
+
+    /// From now on the pieces come by this connection.
+    pub(crate) fn comes_by(&mut self, connection: Option<Buffers>) {
+        self.intake.comes_by(connection);
+    }
+
+    /// How long the writer has worked.
+    pub(crate) fn write_times(&self) -> &WriteTimes {
+        &self.times
+    }
+
+    /// Bytes that are gathered before they are written.
+    pub(crate) fn batch(&self) -> usize {
+        self.intake.batch()
+    }
+
+    /// The writer, and the pieces that it has not written.
+    pub(super) async fn end(mut self) -> Result<(Box<W>, Vec<Bytes>), BackendError> {
+        Ok((self.writer.take().await?, self.waiting.take()))
     }
 }
 
 /// The file being written and the checksums of its bytes.
-struct Writer {
+pub(crate) struct Writer {
     area: Arc<Area>,
     draft: Option<Box<dyn Draft>>,
     hasher: Hasher,
@@ -248,6 +300,15 @@ impl Writer {
         }
     }
 
+    /// Publishes the written bytes as a file.
+    fn land(self, hold: Hold, announced: &[Checksum], landing: Landing) -> Result<Arrived, SinkError> {
+        let checksums = self.hasher.finish();
+        let draft = self.draft.expect("every write makes a draft");
+        land(&self.area, draft, hold, checksums, announced, landing, self.exchange)
+    }
+}
+
+impl Writes for Writer {
     /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
     fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
         let began = Instant::now();
@@ -266,13 +327,6 @@ impl Writer {
         self.moved.fetch_add(written, Ordering::Relaxed);
         Ok(())
     }
-
-    /// Publishes the written bytes as a file.
-    fn land(self, hold: Hold, announced: &[Checksum], landing: Landing) -> Result<Arrived, SinkError> {
-        let checksums = self.hasher.finish();
-        let draft = self.draft.expect("every write makes a draft");
-        land(&self.area, draft, hold, checksums, announced, landing, self.exchange)
-    }
 }
 
 impl Sink {
@@ -288,12 +342,10 @@ impl Sink {
         intake: Intake,
     ) -> Self {
         let writer = Writer::new(area, own, &expected.checksums, moved, (exchange, intake.lease()));
+        let times = writer.times.clone();
         Self {
-            times: writer.times.clone(),
-            writer: Where::Here(Box::new(writer)),
+            pieces: Gathering::new(writer, times, intake),
             hold,
-            intake,
-            waiting: Batch::default(),
             taken: 0,
             expected,
         }
@@ -311,30 +363,7 @@ impl Sink {
             });
         }
         self.hold.grow_to(self.taken).map_err(SinkError::NoRoom)?;
-        self.waiting.push(piece);
-        if !self.intake.is_full(self.waiting.bytes) {
-            return Ok(());
-        }
-        let mut writer = self.writer.take().await?;
-        let pieces = self.waiting.take_pages();
-        let write = move || writer.write(&pieces).map(|()| writer);
-        self.writer.send_off(write, &mut self.intake).await?;
-        Ok(())
-    }
-
-    /// From now on the pieces come by this connection.
-    pub(crate) fn comes_by(&mut self, connection: Option<Buffers>) {
-        self.intake.comes_by(connection);
-    }
-
-    /// How long its writer has worked.
-    pub(crate) fn write_times(&self) -> &WriteTimes {
-        &self.times
-    }
-
-    /// Bytes that are gathered before they are written.
-    pub(crate) fn batch(&self) -> usize {
-        self.intake.batch()
+        Ok(self.pieces.push(piece).await?)
     }
 
     /// Adds expectations that became known during the transfer; all checksums must be of algorithms that are computed
@@ -350,15 +379,14 @@ impl Sink {
     }
 
     /// Writes the pending bytes, compares size and checksums with the announced ones, and makes the file visible.
-    pub(crate) async fn finish(mut self, landing: Landing) -> Result<Arrived, SinkError> {
-        let mut writer = self.writer.take().await?;
+    pub(crate) async fn finish(self, landing: Landing) -> Result<Arrived, SinkError> {
         let Self {
+            pieces,
             hold,
-            mut waiting,
             taken,
             expected,
-            ..
         } = self;
+        let (mut writer, rest) = pieces.end().await?;
         if let Some(expected) = expected.size
             && taken != expected
         {
@@ -369,7 +397,7 @@ impl Sink {
         }
         blocking(move || {
             // Also for an empty file, which has a draft too.
-            writer.write(&waiting.take())?;
+            writer.write(&rest)?;
             assert_eq!(writer.at, taken, "every byte taken is written once");
             writer.land(hold, &expected.checksums, landing)
         })

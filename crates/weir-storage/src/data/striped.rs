@@ -10,12 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use weir_http::Buffers;
 use weir_units::{Algorithm, Checksum, Checksums, Hasher, combine};
 
 use super::{
     BATCH, Intake, blocking,
-    sink::{Batch, Where, land},
+    sink::{Gathering, Writes, land},
 };
 use crate::{
     area::{Area, Hold},
@@ -87,11 +86,9 @@ impl Striped {
             _exchange: self.exchange.clone(),
             _memory: memory.clone(),
         };
+        let times = writer.times.clone();
         Lane {
-            times: writer.times.clone(),
-            writer: Where::Here(Box::new(writer)),
-            waiting: Batch::default(),
-            intake: Intake::new(memory, &self.area).within(batch),
+            pieces: Gathering::new(writer, times, Intake::new(memory, &self.area).within(batch)),
             at: part.start,
             part,
         }
@@ -105,9 +102,9 @@ impl Striped {
         landing: Landing,
     ) -> Result<Arrived, SinkError> {
         let mut parts = Vec::new();
-        for mut lane in lanes {
-            let writer = lane.writer.take().await?;
-            parts.push((lane.part, lane.at, lane.waiting, writer));
+        for lane in lanes {
+            let (writer, rest) = lane.pieces.end().await?;
+            parts.push((lane.part, lane.at, rest, writer));
         }
         let Self {
             area,
@@ -120,8 +117,8 @@ impl Striped {
         blocking(move || {
             let mut whole: Option<Checksums> = None;
             let mut end = 0;
-            for (part, at, mut waiting, mut writer) in parts {
-                writer.write(&waiting.take())?;
+            for (part, at, rest, mut writer) in parts {
+                writer.write(&rest)?;
                 assert!(
                     part.start == end && at == part.end && writer.at == part.end,
                     "every byte is written once"
@@ -152,16 +149,13 @@ fn append(before: &Checksums, part: &Checksums, length: u64) -> Checksums {
 
 /// One part on its way in.
 pub(crate) struct Lane {
-    writer: Where<LaneWriter>,
-    times: Arc<WriteTimes>,
-    waiting: Batch,
-    intake: Intake,
+    pub(crate) pieces: Gathering<LaneWriter>,
     part: Range<u64>,
     /// Where the next byte taken belongs.
     at: u64,
 }
 
-struct LaneWriter {
+pub(crate) struct LaneWriter {
     draft: Arc<Box<dyn Draft>>,
     hasher: Hasher,
     at: u64,
@@ -172,7 +166,7 @@ struct LaneWriter {
     _memory: Arc<Lease>,
 }
 
-impl LaneWriter {
+impl Writes for LaneWriter {
     /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
     fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
         let began = Instant::now();
@@ -207,25 +201,7 @@ impl Lane {
             });
         }
         self.at += length;
-        self.waiting.push(piece);
-        if !self.intake.is_full(self.waiting.bytes) {
-            return Ok(());
-        }
-        let mut writer = self.writer.take().await?;
-        let pieces = self.waiting.take_pages();
-        let write = move || writer.write(&pieces).map(|()| writer);
-        self.writer.send_off(write, &mut self.intake).await?;
-        Ok(())
-    }
-
-    /// How long its writer has worked.
-    pub(crate) fn write_times(&self) -> &WriteTimes {
-        &self.times
-    }
-
-    /// From now on the pieces come by this connection.
-    pub(crate) fn comes_by(&mut self, connection: Option<Buffers>) {
-        self.intake.comes_by(connection);
+        Ok(self.pieces.push(piece).await?)
     }
 }
 

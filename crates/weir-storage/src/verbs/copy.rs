@@ -241,7 +241,7 @@ pub(super) async fn pour(
     );
     let mut at = 0;
     while at < size {
-        let length = (size - at).min(sink.batch().min(BLOCK) as u64);
+        let length = (size - at).min(sink.pieces.batch().min(BLOCK) as u64);
         let piece = next_block(call, reader, at, length as usize).await?;
         at += piece.len() as u64;
         sink.push(piece).await?;

@@ -285,7 +285,7 @@ impl To<'_> {
     fn mark(&self, clock: &mut Chronograph) {
         match self {
             Self::Memory(_) => clock.spent(StreamState::Processor),
-            Self::Sink(sink, on_disk) => clock.written(sink.write_times(), *on_disk),
+            Self::Sink(sink, on_disk) => clock.written(sink.pieces.write_times(), *on_disk),
         }
     }
 }

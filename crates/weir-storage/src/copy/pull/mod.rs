@@ -419,7 +419,9 @@ impl Single<'_> {
     async fn receive(mut self, mut body: Incoming, sink: &mut Sink) -> Result<(), CopyFailure> {
         loop {
             let Some(broken) = self.take(body, sink).await? else {
-                return Ok(());
+                let settled = sink.pieces.settle().await;
+                self.clock.written(sink.pieces.write_times(), self.on_disk);
+                return settled.map_err(|error| CopyFailure::sink(self.path, &error));
             };
             let Some(tries) = &mut self.tries else {
                 return Err(broken);
@@ -432,7 +434,7 @@ impl Single<'_> {
                 self.clock.carried();
                 self.clock.moves_on(buffers.socket_waits().clone(), SocketUse::Reads);
             }
-            sink.comes_by(answer.buffers());
+            sink.pieces.comes_by(answer.buffers());
             body = answer.response.into_body();
         }
     }
@@ -466,7 +468,7 @@ impl Single<'_> {
                 self.progress.first_byte.get_or_init(Instant::now);
                 self.throttle.moved(piece.len() as u64);
                 let pushed = sink.push(piece).await;
-                self.clock.written(sink.write_times(), self.on_disk);
+                self.clock.written(sink.pieces.write_times(), self.on_disk);
                 pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
             }
         }

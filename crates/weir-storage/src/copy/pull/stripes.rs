@@ -168,13 +168,17 @@ impl Stream<'_> {
     async fn run(mut self, mut answer: Answer) -> Result<Lane, CopyFailure> {
         loop {
             self.stripe.comes_by(answer.connection.as_ref());
-            self.lane.comes_by(answer.buffers());
+            self.lane.pieces.comes_by(answer.buffers());
             if let Some(buffers) = answer.buffers() {
                 self.clock.carried();
                 self.clock.moves_on(buffers.socket_waits().clone(), SocketUse::Reads);
             }
             let Some(broken) = self.take(answer.response.into_body()).await? else {
-                return Ok(self.lane);
+                let settled = self.lane.pieces.settle().await;
+                self.clock.written(self.lane.pieces.write_times(), self.on_disk);
+                return settled
+                    .map(|()| self.lane)
+                    .map_err(|error| CopyFailure::sink(self.path, &error));
             };
             answer = self.tries.again(self.lane.left().start, broken).await?;
             self.exchange.metrics().streams_resumed.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +197,7 @@ impl Stream<'_> {
                     self.stripe.first_byte.get_or_init(Instant::now);
                     self.throttle.moved(piece.len() as u64);
                     let pushed = self.lane.push(piece).await;
-                    self.clock.written(self.lane.write_times(), self.on_disk);
+                    self.clock.written(self.lane.pieces.write_times(), self.on_disk);
                     pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
                 }
                 Err(broken) => return Ok(Some(broken)),
