@@ -27,7 +27,10 @@ pub(crate) fn of(
     for queue in queues {
         let mut sums = Sums::new();
         for wait in &queue.waits {
-            let place = wait.resource.map(|resource| place_of(names, resource));
+            let place = match wait.wait {
+                Wait::Store => Some(own()),
+                _ => wait.resource.map(|resource| place_of(names, resource)),
+            };
             *sums.entry((wait.wait, place)).or_default() += wait.time;
         }
         let ends = Ends::of(names, queue.link);
@@ -64,6 +67,11 @@ fn listed(sums: Sums) -> Vec<LinkWait> {
         seconds: time.as_secs_f64(),
     })
     .collect()
+}
+
+/// The transfer service itself, which waits for its database or for one of its workers.
+fn own() -> Place {
+    Place::new(PlaceKind::Service, "transfer")
 }
 
 /// A resource of the scheduler as a place.
@@ -125,7 +133,7 @@ impl<'n> Ends<'n> {
     /// The place that an attempt waits for in a state; `None` where that may be either end.
     fn place(&self, wait: Wait, is_at_source: bool) -> Option<Place> {
         match wait {
-            Wait::Executor | Wait::Store => Some(Place::new(PlaceKind::Service, "transfer")),
+            Wait::Executor | Wait::Store => Some(own()),
             // An attempt does not tell which one, if there are several.
             Wait::Token => Some(Place::new(PlaceKind::Issuer, "tokens")),
             Wait::Network | Wait::Window => Some(self.path()),

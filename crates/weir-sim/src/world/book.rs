@@ -35,6 +35,8 @@ pub(crate) struct WaitBook {
     /// Places of links: source, destination, path.
     ends: Vec<[PlaceId; 3]>,
     issuer: PlaceId,
+    /// The transfer service.
+    service: PlaceId,
     /// Files of each link that are with the catalogue, and since when so many.
     catalogued: Vec<(i64, Timestamp)>,
     /// The queue's account at the last sample.
@@ -69,6 +71,7 @@ impl WaitBook {
         }
         Self {
             issuer: signals.place(&Place::new(PlaceKind::Issuer, "tokens")),
+            service: signals.place(&Place::new(PlaceKind::Service, "transfer")),
             deficits: DeficitBook::new(scene.links.len(), width),
             until: Timestamp(0),
             classes: Vec::new(),
@@ -146,7 +149,7 @@ impl WaitBook {
     /// A transfer had ended, and waited until that was recorded.
     pub(super) fn recorded(&mut self, link: usize, (from, to): (Timestamp, Timestamp)) {
         self.signals
-            .add(link, (Wait::Store, None), to.since(from), span(from, to));
+            .add(link, (Wait::Store, Some(self.service)), to.since(from), span(from, to));
     }
 
     /// Files of a link wait for slots, and nobody tells where.
@@ -212,7 +215,10 @@ impl WaitBook {
         self.signals.know(link, WaitPhase::Queue);
         for QueueWait { wait, resource, time } in &waits.waits {
             let before = self.queued.insert((link, *wait, *resource), *time).unwrap_or_default();
-            let place = resource.and_then(|resource| self.place_of(scene, resource));
+            let place = match wait {
+                Wait::Store => Some(self.service),
+                _ => resource.and_then(|resource| self.place_of(scene, resource)),
+            };
             self.signals
                 .add(link, (*wait, place), time.saturating_sub(before), span);
         }

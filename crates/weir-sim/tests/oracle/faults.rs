@@ -168,7 +168,11 @@ const DEFICITS: &[(&str, &str, &str)] = &[
     ("kind = \"outage\"\nsite = \"B\"\nway = \"in\"", "", "network site-in:B"),
     ("kind = \"outage\"\nlink = \"A->B\"", "", "network path:A→B"),
     ("kind = \"outage\"\nsegment = \"sea\"", "", "network segment:sea"),
-    ("kind = \"outage\"\nservice = \"transfer\"", "", "store"),
+    (
+        "kind = \"outage\"\nservice = \"transfer\"",
+        "",
+        "store service:transfer",
+    ),
     ("kind = \"outage\"\nservice = \"issuer\"", "", "token issuer:tokens"),
     (
         "kind = \"slow-delete\"\nrse = \"B\"\ndelay = \"40 s\"",
@@ -232,6 +236,9 @@ const DEFICITS: &[(&str, &str, &str)] = &[
         "",
         "network segment:cape",
     ),
+    ("kind = \"frozen-site\"\nsite = \"A\"", "", "disk rse-out:A"),
+    ("kind = \"killed-site\"\nsite = \"B\"", "", "disk rse-in:B"),
+    ("kind = \"skewed-clock\"\nsite = \"B\"\ndelay = \"10 m\"", "", "retry"),
     (
         "kind = \"slots\"\nlink = \"A->B\"\nlimit = 1",
         "stream_rate = \"1 Gb/s\"",
@@ -245,14 +252,14 @@ const DEFICITS: &[(&str, &str, &str)] = &[
     (
         "kind = \"late-decisions\"\nservice = \"transfer\"\ndelay = \"1 m\"",
         "",
-        "store",
+        "store service:transfer",
     ),
     (
         "kind = \"slow-store\"\nservice = \"transfer\"\ndelay = \"50 s\"",
         "",
-        "store",
+        "store service:transfer",
     ),
-    ("kind = \"frozen-store\"", "", "store"),
+    ("kind = \"frozen-store\"", "", "store service:transfer"),
     ("kind = \"slow-issuer\"\ndelay = \"60 s\"", "", "token issuer:tokens"),
     ("kind = \"failing-issuer\"\nshare = 0.9", "", "retry"),
     ("kind = \"pause\"\nworkload = \"rates\"", "", "NotInjected"),
