@@ -236,7 +236,11 @@ fn processes_that_a_killed_run_has_stopped_are_cleaned_up() -> Result<()> {
 fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
     let scratch = tempfile::tempdir()?;
     for (fault, said) in [
-        ("kind = \"read-back\"\nrse = \"C\"", "it has no means in a real run yet"),
+        ("kind = \"fifo\"", "it has no means in a real run yet"),
+        (
+            "kind = \"mixing\"\nrse = \"C\"\nshare = 0.5",
+            "add the fault slow-disk at the same storage",
+        ),
         (
             "kind = \"outage\"\nsegment = \"sea\"",
             "segments are a part of the simulated network",
@@ -329,7 +333,7 @@ fn faults_are_added_and_cleared_by_hand() -> Result<()> {
             "there is no RSE \"Z\" to break",
         ),
         (
-            &["add", "read-back", "--rse", "A"],
+            &["add", "uneven", "--rse", "A", "--share", "0.5"],
             2,
             "it has no means in a real run yet",
         ),

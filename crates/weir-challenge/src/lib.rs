@@ -50,7 +50,7 @@ mod verify;
 
 pub use error::RunError;
 pub use execute::progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
-pub use faults::{NetworkGround, SharedPath};
+pub use faults::{DiskRates, NetworkGround, SharedPath};
 pub use inject::injection::{
     Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Passages, Phase, RuleCopy, RuleTerms,
 };

@@ -25,6 +25,12 @@ pub struct SlowDisk {
     pub reads: Vec<Arc<Bucket>>,
     /// Rates that writes share; one that is in both lists is shared by both.
     pub writes: Vec<Arc<Bucket>>,
+    /// Bytes per second of each file that is read, and that is written.
+    pub streams: [Option<u64>; 2],
+    /// The share of the rates that reads and writes at once cost; most when there are as many of one as of the other.
+    pub mixing: f64,
+    /// Whether each new file is read back before its end is told.
+    pub reads_back: bool,
     /// Time that the end of each file takes longer.
     pub close: Duration,
     /// Time that each deletion takes longer.
@@ -96,9 +102,10 @@ impl Disk {
         self.gone.load(Ordering::Relaxed)
     }
 
-    fn is_well(&self, of: impl Fn(&SlowDisk) -> &Vec<Arc<Bucket>>) -> bool {
+    /// Whether reads need no wait.
+    fn reads_at_once(&self) -> bool {
         let now = self.now.read();
-        of(&now).is_empty() && now.overload.is_none()
+        now.reads.is_empty() && now.overload.is_none() && now.streams[READ].is_none()
     }
 
     /// Whether a file may grow to so many bytes.
@@ -134,14 +141,27 @@ impl Disk {
         lost
     }
 
-    /// Waits until so many bytes have passed every rate.
-    fn pace(&self, bytes: usize, of: impl Fn(&SlowDisk) -> &Vec<Arc<Bucket>>) {
-        let (buckets, overload) = {
+    /// The share of the rates that is left when files are read and written at once.
+    fn unmixed(&self, mixing: f64) -> f64 {
+        let [reads, writes] = [READ, WRITE].map(|way| self.active[way].load(Ordering::Relaxed));
+        let mix = 2.0 * f64::from(reads.min(writes)) / f64::from((reads + writes).max(1));
+        (1.0 - mixing * mix).max(0.01)
+    }
+
+    /// Waits until so many bytes of a file have passed every rate, of all files and of its own.
+    fn pace(&self, bytes: usize, way: usize, own: &Bucket) {
+        let (buckets, overload, mixing, stream) = {
             let now = self.now.read();
-            (of(&now).clone(), now.overload)
+            let shared = if way == READ { &now.reads } else { &now.writes };
+            (shared.clone(), now.overload, now.mixing, now.streams[way])
         };
         let begin = Instant::now();
-        let mut passed = buckets.iter().map(|bucket| bucket.take(bytes, begin)).max();
+        let mixed = (bytes as f64 / self.unmixed(mixing)) as usize;
+        let mut passed = buckets.iter().map(|bucket| bucket.take(mixed, begin)).max();
+        if let Some(rate) = stream {
+            own.set(rate);
+            passed = passed.max(Some(own.take(bytes, begin)));
+        }
         if let Some((limit, rate)) = overload {
             let active = u64::from(self.active());
             let beyond = active.max(u64::from(limit));
@@ -150,6 +170,20 @@ impl Disk {
         }
         let Some(passed) = passed else { return };
         self.wait(passed.saturating_duration_since(begin));
+    }
+
+    /// Reads a file from its begin to its end, at the rate of reads.
+    fn read_back(self: &Arc<Self>, file: &dyn Reader) -> Result<(), BackendError> {
+        let (_active, own) = (Active::begin(self, READ), Bucket::new(u64::MAX));
+        let (mut buffer, mut at) = (vec![0; BLOCK], 0);
+        loop {
+            let read = file.read_at(&mut buffer, at)?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.pace(read, READ, &own);
+            at += read as u64;
+        }
     }
 
     fn wait(&self, time: Duration) {
@@ -168,6 +202,9 @@ struct Active(Arc<Disk>, usize);
 /// The ways of a file, as places in lists.
 const READ: usize = 0;
 const WRITE: usize = 1;
+
+/// Bytes that are read back at once.
+const BLOCK: usize = 1 << 20;
 
 /// Pause between two looks for a place.
 const LOOK: Duration = Duration::from_millis(5);
@@ -228,6 +265,7 @@ impl SlowBackend {
     fn reader(&self, inner: Arc<dyn Reader>, active: Active) -> Arc<dyn Reader> {
         Arc::new(SlowReader {
             inner,
+            own: Bucket::new(u64::MAX),
             _active: active,
             disk: self.disk.clone(),
         })
@@ -264,6 +302,7 @@ impl Backend for SlowBackend {
             inner: self.inner.draft(durable)?,
             backend: self.inner.clone(),
             written: AtomicU64::new(0),
+            own: Bucket::new(u64::MAX),
             _active: Active::begin(&self.disk, WRITE),
             disk: self.disk.clone(),
         }))
@@ -336,16 +375,9 @@ impl Backend for SlowBackend {
 
 struct SlowReader {
     inner: Arc<dyn Reader>,
+    own: Bucket,
     _active: Active,
     disk: Arc<Disk>,
-}
-
-fn reads(disk: &SlowDisk) -> &Vec<Arc<Bucket>> {
-    &disk.reads
-}
-
-fn writes(disk: &SlowDisk) -> &Vec<Arc<Bucket>> {
-    &disk.writes
 }
 
 impl Reader for SlowReader {
@@ -355,13 +387,13 @@ impl Reader for SlowReader {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
         let read = self.inner.read_at(buffer, offset)?;
-        self.disk.pace(read, reads);
+        self.disk.pace(read, READ, &self.own);
         Ok(read)
     }
 
     // What waits is read by the call that may wait.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
-        if self.disk.is_well(reads) {
+        if self.disk.reads_at_once() {
             self.inner.read_cached(buffer, offset)
         } else {
             0
@@ -369,7 +401,7 @@ impl Reader for SlowReader {
     }
 
     fn sendable(&self, part: std::ops::Range<u64>) -> Option<weir_http::SentFile> {
-        self.disk.is_well(reads).then(|| self.inner.sendable(part)).flatten()
+        self.disk.reads_at_once().then(|| self.inner.sendable(part)).flatten()
     }
 
     fn checksums(&self) -> Checksums {
@@ -389,6 +421,7 @@ struct SlowDraft {
     inner: Box<dyn Draft>,
     backend: Arc<dyn Backend>,
     written: AtomicU64,
+    own: Bucket,
     _active: Active,
     disk: Arc<Disk>,
 }
@@ -401,7 +434,7 @@ impl Draft for SlowDraft {
             return Err(BackendError::new("write it", Obstacle::NoSpace));
         }
         self.inner.write_at(pieces, offset)?;
-        self.disk.pace(bytes, writes);
+        self.disk.pace(bytes, WRITE, &self.own);
         Ok(())
     }
 
@@ -427,6 +460,9 @@ impl Draft for SlowDraft {
             inner, backend, disk, ..
         } = *self;
         let published = inner.publish(path, overwrite)?;
+        if disk.now.read().reads_back {
+            disk.read_back(&*backend.open(path)?)?;
+        }
         disk.keep(published.meta.size, published.replaced.map_or(0, |meta| meta.size));
         if disk.loses()
             && let Ok((gone, _changed)) = backend.remove_file(path)
@@ -438,119 +474,4 @@ impl Draft for SlowDraft {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    fn area(root: &std::path::Path) -> AreaConfig {
-        AreaConfig::new("a", StoragePath::root(), root.to_owned())
-    }
-
-    fn bucket(rate: u64) -> Vec<Arc<Bucket>> {
-        vec![Arc::new(Bucket::new(rate))]
-    }
-
-    /// Bytes would change on their way, or a fault would stay after its end.
-    #[test]
-    fn a_slow_disk_is_slow_and_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(Disk::default());
-        let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
-        let path = StoragePath::from_url_path("/file").unwrap();
-        let timed = |work: &mut dyn FnMut()| {
-            let begin = Instant::now();
-            work();
-            begin.elapsed()
-        };
-        disk.set(SlowDisk {
-            writes: bucket(1_000_000),
-            close: Duration::from_millis(150),
-            ..SlowDisk::default()
-        });
-        let content = Bytes::from(vec![3; 200_000]);
-        let written = timed(&mut || {
-            let mut draft = backend.draft(false).unwrap();
-            draft
-                .write_at(&[content.slice(..100_000), content.slice(100_000..)], 0)
-                .unwrap();
-            draft.seal(&Checksums::default(), None, false).unwrap();
-            let _changed = draft.publish(&path, false).unwrap();
-        });
-        assert!(written >= Duration::from_millis(340), "{written:?}");
-        let reader = backend.open(&path).unwrap();
-        let mut read = vec![0; 200_000];
-        disk.set(SlowDisk {
-            reads: bucket(1_000_000),
-            ..SlowDisk::default()
-        });
-        assert_eq!(reader.read_cached(&mut read, 0), 0, "it would not wait");
-        let slow = timed(&mut || assert_eq!(reader.read_at(&mut read, 0).unwrap(), 200_000));
-        assert!(slow >= Duration::from_millis(190) && read == content, "{slow:?}");
-        disk.set(SlowDisk::default());
-        let well = timed(&mut || assert_eq!(reader.read_at(&mut read, 0).unwrap(), 200_000));
-        assert!(well < Duration::from_millis(150), "{well:?}");
-        assert!(disk.held() >= Duration::from_millis(500), "{:?}", disk.held());
-    }
-
-    /// A full storage would take more, or a file would be lost that nobody asked to lose.
-    #[test]
-    fn a_full_disk_refuses_and_a_bad_one_loses() {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(Disk::default());
-        let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
-        let write = |name: &str, bytes: usize| {
-            let path = StoragePath::from_url_path(&format!("/{name}")).unwrap();
-            let mut draft = backend.draft(false).unwrap();
-            draft.write_at(&[Bytes::from(vec![1; bytes])], 0)?;
-            draft.seal(&Checksums::default(), None, false)?;
-            draft.publish(&path, true).map(|_published| path)
-        };
-        let set = |slow: SlowDisk| disk.set(slow);
-        set(SlowDisk {
-            quota: Some(1_000),
-            ..SlowDisk::default()
-        });
-        let first = write("a", 600).unwrap();
-        let refused = write("b", 600).unwrap_err();
-        assert_eq!((refused.obstacle, disk.refused()), (Obstacle::NoSpace, 1));
-        write("a", 900).unwrap_err();
-        let _changed = backend.remove_file(&first).unwrap();
-        let again = write("b", 1_000).unwrap();
-        assert!(backend.stat(&again).is_ok());
-        set(SlowDisk {
-            vanish: 0.5,
-            ..SlowDisk::default()
-        });
-        let kept = (0..20)
-            .filter(|n| backend.stat(&write(&format!("f{n}"), 10).unwrap()).is_ok())
-            .count();
-        assert!((8..=12).contains(&kept), "{kept}");
-        assert_eq!(disk.gone(), 20 - kept as u64);
-    }
-
-    /// More would be served than there are places, or a place would be lost.
-    #[test]
-    fn files_wait_for_a_place() {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Arc::new(Disk::default());
-        let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
-        disk.set(SlowDisk {
-            connections: [None, Some(1)],
-            ..SlowDisk::default()
-        });
-        let first = backend.draft(false).unwrap();
-        let waiting = {
-            let backend = backend.clone();
-            std::thread::spawn(move || drop(backend.draft(false).unwrap()))
-        };
-        std::thread::sleep(Duration::from_millis(60));
-        assert!(!waiting.is_finished() && disk.active() == 1);
-        drop(first);
-        waiting.join().unwrap();
-        assert!(
-            disk.held() >= Duration::from_millis(40) && disk.active() == 0,
-            "{:?}",
-            disk.held()
-        );
-    }
-}
+mod tests;

@@ -52,3 +52,4 @@ pub mod world;
 
 pub use sim_plan::SimPlan;
 pub use spec::{SIM_TABLES, SimSpec};
+pub use unlimited::UNLIMITED;

@@ -3,4 +3,4 @@
 use weir_units::BitRate;
 
 /// Value of "no limit" where a number is needed: 1 Eb/s.
-pub(crate) const UNLIMITED: BitRate = BitRate(1_000_000_000_000_000_000);
+pub const UNLIMITED: BitRate = BitRate(1_000_000_000_000_000_000);

@@ -402,7 +402,7 @@ impl Actor {
                     let held = self.store.as_ref().map(StoreLock::held).unwrap_or_default();
                     format!("its database was held for {:.1} s", held.as_secs_f64())
                 }
-                (kind, FaultPlace::Rse(pattern, _)) if is_of_disks(kind) => {
+                (kind, FaultPlace::Rse(pattern, _)) if means::is_of_disks(kind) && kind != FaultKind::Crash => {
                     let disks = self.disks.iter().filter(|(name, _)| pattern.fits(name));
                     let disks: Vec<&Arc<Disk>> = disks.map(|(_, disk)| disk).collect();
                     let held: Duration = disks.iter().map(|disk| disk.held()).sum();
@@ -445,23 +445,6 @@ impl Actor {
         };
         self.faults.iter().enumerate().filter_map(state).collect()
     }
-}
-
-/// Whether a fault acts at the back end of a storage.
-fn is_of_disks(kind: FaultKind) -> bool {
-    use FaultKind::{Connections, Overload, Quota, SlowClose, SlowDelete, SlowDisk, SlowRead, SlowWrite, Vanish};
-    let of_disks = [
-        SlowRead,
-        SlowWrite,
-        SlowDisk,
-        SlowClose,
-        SlowDelete,
-        Overload,
-        Quota,
-        Vanish,
-        Connections,
-    ];
-    of_disks.contains(&kind)
 }
 
 fn times(count: u32) -> String {

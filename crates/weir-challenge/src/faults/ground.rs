@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use weir_model::Link;
+use weir_model::{Link, RseName};
 use weir_units::BitRate;
 
-/// Limits that relays keep in a run, so that its network is not only loopback. Empty by default: then nothing is limited.
+/// Limits that relays and disks keep in a run, so that it is not only loopback. Empty by default: then nothing is limited.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NetworkGround {
     /// The largest rate of one transfer on a link.
@@ -14,6 +14,19 @@ pub struct NetworkGround {
     pub round_trips: Vec<(Link, Duration)>,
     /// Capacities that links share.
     pub shared: Vec<SharedPath>,
+    /// Rates of the disks of embedded storages.
+    pub disks: Vec<(RseName, DiskRates)>,
+}
+
+/// The rates of a storage's disks; without a limit where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskRates {
+    /// For reads.
+    pub read: Option<BitRate>,
+    /// For writes.
+    pub write: Option<BitRate>,
+    /// For both together.
+    pub both: Option<BitRate>,
 }
 
 /// A capacity that links share.
@@ -28,9 +41,9 @@ pub struct SharedPath {
 }
 
 impl NetworkGround {
-    /// Whether relays have anything to do for it.
+    /// Whether relays and disks have nothing to do for it.
     pub fn is_empty(&self) -> bool {
-        self.streams.is_empty() && self.shared.is_empty()
+        self.streams.is_empty() && self.shared.is_empty() && self.disks.is_empty()
     }
 
     pub(super) fn shared(&self, name: &str) -> Option<&SharedPath> {

@@ -75,33 +75,12 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         known => known,
     };
     match fault.kind {
-        FaultKind::SlowRead
-        | FaultKind::SlowWrite
-        | FaultKind::SlowDisk
-        | FaultKind::SlowClose
-        | FaultKind::SlowDelete
-        | FaultKind::Quota
-        | FaultKind::Overload
-        | FaultKind::Connections
-        | FaultKind::Crash
-        | FaultKind::Vanish
-            if here.has_processes =>
-        {
+        kind if is_of_disks(kind) && here.has_processes => {
             Some("the disks of sites with processes of their own are out of reach: leave out --processes".to_owned())
         }
-        FaultKind::SlowRead
-        | FaultKind::SlowWrite
-        | FaultKind::SlowDisk
-        | FaultKind::SlowClose
-        | FaultKind::SlowDelete
-        | FaultKind::Quota
-        | FaultKind::Overload
-        | FaultKind::Connections
-        | FaultKind::Crash
-        | FaultKind::Vanish
-        | FaultKind::SlowStream
-        | FaultKind::RoundTrip
-        | FaultKind::Mtu => by_relay(None),
+        FaultKind::Mixing => by_relay(mixing(fault, plan, ground)),
+        kind if is_of_disks(kind) => by_relay(None),
+        FaultKind::RoundTrip | FaultKind::Mtu => by_relay(None),
         FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
         FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, plan, ground)),
         FaultKind::Failures => by_relay(failures(fault, plan)),
@@ -141,6 +120,40 @@ fn processes(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         );
     }
     None
+}
+
+/// Whether a fault acts at the back end of a storage.
+pub(super) fn is_of_disks(kind: FaultKind) -> bool {
+    const OF_DISKS: [FaultKind; 13] = [
+        FaultKind::SlowRead,
+        FaultKind::SlowWrite,
+        FaultKind::SlowDisk,
+        FaultKind::SlowStream,
+        FaultKind::SlowClose,
+        FaultKind::SlowDelete,
+        FaultKind::ReadBack,
+        FaultKind::Mixing,
+        FaultKind::Overload,
+        FaultKind::Quota,
+        FaultKind::Vanish,
+        FaultKind::Connections,
+        FaultKind::Crash,
+    ];
+    OF_DISKS.contains(&kind)
+}
+
+/// Reads and writes at once cost a share of a rate, which disks without a limit do not have.
+fn mixing(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
+    let FaultPlace::Rse(pattern, _) = &fault.place else {
+        return None;
+    };
+    let has_rate = |kind| matches!(kind, FaultKind::SlowRead | FaultKind::SlowWrite | FaultKind::SlowDisk);
+    let slowed = plan
+        .faults
+        .iter()
+        .any(|other| has_rate(other.kind) && other.place == fault.place);
+    let known = ground.disks.iter().any(|(rse, _)| pattern.fits(rse.as_str()));
+    (!slowed && !known).then(|| "it costs a share of a rate: add the fault slow-disk at the same storage".to_owned())
 }
 
 fn issuer(plan: &Plan) -> Option<String> {

@@ -10,7 +10,7 @@
 //! | processes of sites | SIGSTOP, SIGKILL and the clock of libfaketime ([`weir_grid::Processes`]) |
 //! | workloads | the injectors |
 //!
-//! [`means::cannot`] says which fault of a plan has no means here; a run with such a fault does not begin. All of it ends with the
+//! `means::cannot` says which fault of a plan has no means here; a run with such a fault does not begin. All of it ends with the
 //! run: relays with the grid, locks with their connection.
 
 mod actor;
@@ -23,6 +23,6 @@ mod rules;
 mod store;
 
 pub(crate) use actor::Acting;
-pub use ground::{NetworkGround, SharedPath};
+pub use ground::{DiskRates, NetworkGround, SharedPath};
 pub(crate) use injection::{Broken, Condition};
 pub(crate) use means::{cannot, needs_clock, needs_relays, with_processes};

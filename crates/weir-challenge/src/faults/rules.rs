@@ -119,10 +119,6 @@ impl Builder<'_> {
                 let shared = Some(buckets.get(&format!("fault {}", fault.name), softened(fault, level)));
                 self.on_pairs(&pairs, &Rule { shared, ..rule });
             }
-            FaultKind::SlowStream => {
-                let each = Some((softened(fault, level).0 / 8).max(1));
-                self.on_pairs(&pairs, &Rule { each, ..rule });
-            }
             FaultKind::Window | FaultKind::PacketLoss => {
                 for pair in pairs {
                     let each = Some(self.stream(fault, level, pair, on));
@@ -300,6 +296,18 @@ pub(super) fn dead() -> Rule {
 /// How the disks of each storage are slow while these faults are on.
 pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Buckets) -> BTreeMap<String, SlowDisk> {
     let mut disks: BTreeMap<String, SlowDisk> = BTreeMap::new();
+    for (rse, rates) in &ground.network.disks {
+        let disk = disks.entry(rse.to_string()).or_default();
+        let mut bucket = |way: &str, rate: Option<BitRate>| {
+            let name = format!("{way} {rse}");
+            rate.map(|rate| buckets.get(&name, rate))
+        };
+        let both = bucket("disk", rates.both);
+        disk.reads
+            .extend(bucket("reads", rates.read).into_iter().chain(both.clone()));
+        disk.writes
+            .extend(bucket("writes", rates.write).into_iter().chain(both));
+    }
     for (fault, level) in on {
         let FaultPlace::Rse(pattern, way) = &fault.place else {
             continue;
@@ -315,6 +323,18 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
                     disk.reads.push(both.clone());
                     disk.writes.push(both);
                 }
+                FaultKind::SlowStream => {
+                    let rate = Some((softened(fault, *level).0 / 8).max(1));
+                    let slower = |other: Option<u64>| rate.min(other.or(rate));
+                    if way.is_out() {
+                        disk.streams[0] = slower(disk.streams[0]);
+                    }
+                    if way.is_in() {
+                        disk.streams[1] = slower(disk.streams[1]);
+                    }
+                }
+                FaultKind::Mixing => disk.mixing = share(fault) * level,
+                FaultKind::ReadBack => disk.reads_back = true,
                 FaultKind::SlowClose => disk.close += delay(fault).mul_f64(*level),
                 FaultKind::Vanish => disk.vanish = share(fault) * level,
                 FaultKind::Connections => {

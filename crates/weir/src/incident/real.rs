@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::json;
-use weir_challenge::{NetworkGround, Options, RunError, SharedPath, Silent, Stop};
+use weir_challenge::{DiskRates, NetworkGround, Options, RunError, SharedPath, Silent, Stop};
 use weir_measure::Report;
 use weir_measure::expectation::{of_real, of_remedy};
 use weir_plan::{Challenge, Finding, Incident, Overrides, Plan, Smaller};
-use weir_sim::SimPlan;
 use weir_sim::scene::Scene;
+use weir_sim::{SimPlan, UNLIMITED};
+
+use weir_units::BitRate;
 
 use super::ran::{Ran, lines};
 use crate::cli::IncidentRunArguments;
@@ -151,6 +153,16 @@ fn ground(challenge: &Challenge) -> Result<NetworkGround, Failure> {
                 link.is_wide(&scene) && site_of(link.source) == at
             }));
         }
+    }
+    for storage in &scene.storages {
+        let limit = |rate: Option<BitRate>| rate.filter(|rate| *rate < UNLIMITED).map(|rate| SMALLER.rate(rate));
+        let rates = DiskRates {
+            read: limit(storage.model.read),
+            write: limit(storage.model.write),
+            both: limit(storage.model.disk),
+        };
+        let rse = storage.name.parse().ok().filter(|_| rates != DiskRates::default());
+        ground.disks.extend(rse.map(|rse| (rse, rates)));
     }
     for (at, segment) in scene.segments.iter().enumerate() {
         ground

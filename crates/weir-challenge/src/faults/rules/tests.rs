@@ -3,7 +3,7 @@
 use weir_plan::{Challenge, Overrides, Plan};
 use weir_units::BitRate;
 
-use super::super::ground::{NetworkGround, SharedPath};
+use super::super::ground::{DiskRates, NetworkGround, SharedPath};
 use super::*;
 
 fn plan(fault: &str) -> Plan {
@@ -66,12 +66,30 @@ fn a_link_is_limited_at_both_of_its_ends() {
     ));
 }
 
+/// A machine without limits would stand in for disks that have some.
+#[test]
+fn disks_of_the_ground_are_always_slow() {
+    let rates = DiskRates {
+        read: Some(BitRate(8_000_000)),
+        both: Some(BitRate(16_000_000)),
+        ..DiskRates::default()
+    };
+    let mut ground = ground();
+    ground.network.disks.push(("B".parse().unwrap(), rates));
+    let disks = disks(&ground, &[], &mut Buckets::default());
+    assert_eq!(
+        (disks["B"].reads.len(), disks["B"].writes.len(), disks.len()),
+        (2, 1, 1)
+    );
+}
+
 /// A storage would be slow to read that is slow to write, or another one.
 #[test]
 fn reads_and_writes_are_apart() {
     let plan = plan(
         "[[fault]]\nkind = \"slow-read\"\nrse = \"A\"\nrate = \"8 Mb/s\"\n[[fault]]\nkind = \"slow-disk\"\nrse = \"B\"\nrate = \"8 Mb/s\"\n\
-         [[fault]]\nkind = \"slow-close\"\nrse = \"*\"\ndelay = \"2 s\"",
+         [[fault]]\nkind = \"slow-close\"\nrse = \"*\"\ndelay = \"2 s\"\n\
+         [[fault]]\nkind = \"slow-stream\"\nrse = \"A\"\nway = \"in\"\nrate = \"8 Mb/s\"",
     );
     let on: Vec<_> = plan.faults.iter().map(|fault| (fault, 0.5)).collect();
     let disks = disks(&ground(), &on, &mut Buckets::default());
@@ -79,6 +97,11 @@ fn reads_and_writes_are_apart() {
     assert!(Arc::ptr_eq(&disks["B"].reads[0], &disks["B"].writes[0]));
     assert!(disks.values().all(|disk| disk.close == Duration::from_secs(1)));
     assert!(disks["C"].reads.is_empty());
+    // At half of its level it is half as hard.
+    assert_eq!(
+        (disks["A"].streams, disks["B"].streams),
+        ([None, Some(2_000_000)], [None; 2])
+    );
     assert!(
         rules(&ground(), &on, &mut Buckets::default()).is_empty(),
         "no relay has to do with it"
@@ -104,15 +127,6 @@ fn an_outage_cuts_the_door_and_what_goes_out_from_it() {
 /// Half a fault would be as hard as a whole one.
 #[test]
 fn levels_soften() {
-    let each = |level| {
-        of(
-            "kind = \"slow-stream\"\nrse = \"A\"\nway = \"out\"\nrate = \"8 Mb/s\"",
-            &ground(),
-            level,
-        )["A"][0]
-            .each
-    };
-    assert_eq!((each(1.0), each(0.5)), (Some(1_000_000), Some(2_000_000)));
     let delay = |level| {
         of(
             "kind = \"round-trip\"\nlink = \"A->B\"\ndelay = \"100 ms\"",

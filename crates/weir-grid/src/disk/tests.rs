@@ -1,0 +1,178 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+
+fn area(root: &std::path::Path) -> AreaConfig {
+    AreaConfig::new("a", StoragePath::root(), root.to_owned())
+}
+
+fn bucket(rate: u64) -> Vec<Arc<Bucket>> {
+    vec![Arc::new(Bucket::new(rate))]
+}
+
+/// Bytes would change on their way, or a fault would stay after its end.
+#[test]
+fn a_slow_disk_is_slow_and_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    let path = StoragePath::from_url_path("/file").unwrap();
+    let timed = |work: &mut dyn FnMut()| {
+        let begin = Instant::now();
+        work();
+        begin.elapsed()
+    };
+    disk.set(SlowDisk {
+        writes: bucket(1_000_000),
+        close: Duration::from_millis(150),
+        ..SlowDisk::default()
+    });
+    let content = Bytes::from(vec![3; 200_000]);
+    let written = timed(&mut || {
+        let mut draft = backend.draft(false).unwrap();
+        draft
+            .write_at(&[content.slice(..100_000), content.slice(100_000..)], 0)
+            .unwrap();
+        draft.seal(&Checksums::default(), None, false).unwrap();
+        let _changed = draft.publish(&path, false).unwrap();
+    });
+    assert!(written >= Duration::from_millis(340), "{written:?}");
+    let reader = backend.open(&path).unwrap();
+    let mut read = vec![0; 200_000];
+    disk.set(SlowDisk {
+        reads: bucket(1_000_000),
+        ..SlowDisk::default()
+    });
+    assert_eq!(reader.read_cached(&mut read, 0), 0, "it would not wait");
+    let slow = timed(&mut || assert_eq!(reader.read_at(&mut read, 0).unwrap(), 200_000));
+    assert!(slow >= Duration::from_millis(190) && read == content, "{slow:?}");
+    disk.set(SlowDisk::default());
+    let well = timed(&mut || assert_eq!(reader.read_at(&mut read, 0).unwrap(), 200_000));
+    assert!(well < Duration::from_millis(150), "{well:?}");
+    assert!(disk.held() >= Duration::from_millis(500), "{:?}", disk.held());
+}
+
+/// One file would take the turn of others, or reads and writes at once would cost nothing.
+#[test]
+fn a_file_has_its_own_rate_and_mixing_costs() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    let write = |draft: &dyn Draft| {
+        let begin = Instant::now();
+        draft.write_at(&[Bytes::from(vec![1; 100_000])], 0).unwrap();
+        begin.elapsed()
+    };
+    disk.set(SlowDisk {
+        streams: [None, Some(1_000_000)],
+        ..SlowDisk::default()
+    });
+    let drafts = [backend.draft(false).unwrap(), backend.draft(false).unwrap()];
+    let begin = Instant::now();
+    std::thread::scope(|scope| drafts.iter().for_each(|draft| drop(scope.spawn(|| write(&**draft)))));
+    let both = begin.elapsed();
+    assert!(
+        both >= Duration::from_millis(95) && both < Duration::from_millis(180),
+        "{both:?}"
+    );
+    let [mut one, other] = drafts;
+    drop(other);
+    one.seal(&Checksums::default(), None, false).unwrap();
+    let path = StoragePath::from_url_path("/file").unwrap();
+    let _changed = one.publish(&path, false).unwrap();
+    let _read = backend.open(&path).unwrap();
+    disk.set(SlowDisk {
+        writes: bucket(1_000_000),
+        mixing: 0.5,
+        ..SlowDisk::default()
+    });
+    let mixed = write(&*backend.draft(false).unwrap());
+    assert!(
+        mixed >= Duration::from_millis(190),
+        "half of the rate is left: {mixed:?}"
+    );
+}
+
+/// A file would be told to be whole before it was read.
+#[test]
+fn a_file_is_read_back_before_its_end_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    disk.set(SlowDisk {
+        reads: bucket(1_000_000),
+        reads_back: true,
+        ..SlowDisk::default()
+    });
+    let mut draft = backend.draft(false).unwrap();
+    draft.write_at(&[Bytes::from(vec![1; 150_000])], 0).unwrap();
+    draft.seal(&Checksums::default(), None, false).unwrap();
+    let begin = Instant::now();
+    let _changed = draft
+        .publish(&StoragePath::from_url_path("/file").unwrap(), false)
+        .unwrap();
+    assert!(begin.elapsed() >= Duration::from_millis(140), "{:?}", begin.elapsed());
+    assert_eq!(disk.active(), 0);
+}
+
+/// A full storage would take more, or a file would be lost that nobody asked to lose.
+#[test]
+fn a_full_disk_refuses_and_a_bad_one_loses() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    let write = |name: &str, bytes: usize| {
+        let path = StoragePath::from_url_path(&format!("/{name}")).unwrap();
+        let mut draft = backend.draft(false).unwrap();
+        draft.write_at(&[Bytes::from(vec![1; bytes])], 0)?;
+        draft.seal(&Checksums::default(), None, false)?;
+        draft.publish(&path, true).map(|_published| path)
+    };
+    let set = |slow: SlowDisk| disk.set(slow);
+    set(SlowDisk {
+        quota: Some(1_000),
+        ..SlowDisk::default()
+    });
+    let first = write("a", 600).unwrap();
+    let refused = write("b", 600).unwrap_err();
+    assert_eq!((refused.obstacle, disk.refused()), (Obstacle::NoSpace, 1));
+    write("a", 900).unwrap_err();
+    let _changed = backend.remove_file(&first).unwrap();
+    let again = write("b", 1_000).unwrap();
+    assert!(backend.stat(&again).is_ok());
+    set(SlowDisk {
+        vanish: 0.5,
+        ..SlowDisk::default()
+    });
+    let kept = (0..20)
+        .filter(|n| backend.stat(&write(&format!("f{n}"), 10).unwrap()).is_ok())
+        .count();
+    assert!((8..=12).contains(&kept), "{kept}");
+    assert_eq!(disk.gone(), 20 - kept as u64);
+}
+
+/// More would be served than there are places, or a place would be lost.
+#[test]
+fn files_wait_for_a_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    disk.set(SlowDisk {
+        connections: [None, Some(1)],
+        ..SlowDisk::default()
+    });
+    let first = backend.draft(false).unwrap();
+    let waiting = {
+        let backend = backend.clone();
+        std::thread::spawn(move || drop(backend.draft(false).unwrap()))
+    };
+    std::thread::sleep(Duration::from_millis(60));
+    assert!(!waiting.is_finished() && disk.active() == 1);
+    drop(first);
+    waiting.join().unwrap();
+    assert!(
+        disk.held() >= Duration::from_millis(40) && disk.active() == 0,
+        "{:?}",
+        disk.held()
+    );
+}
