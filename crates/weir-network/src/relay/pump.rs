@@ -18,6 +18,8 @@ use super::rules::{Direction, Effect, Rules};
 const PIECE: usize = 64 << 10;
 /// The same under a rate, so that connections take turns.
 const PACED: usize = 8 << 10;
+/// How often a connection that is held back counts the time.
+const TELLING: Duration = Duration::from_millis(100);
 /// Pieces that are on their way at once.
 const ON_THE_WAY: usize = 256;
 
@@ -44,9 +46,9 @@ impl Line {
                 return now;
             }
             let since = Instant::now();
-            let changed = self.rules.changed().await;
+            let changed = tokio::time::timeout(TELLING, self.rules.changed()).await;
             self.held(since.elapsed());
-            if changed.is_err() {
+            if matches!(changed, Ok(Err(_))) {
                 std::future::pending::<()>().await; // the relay is gone, and this with it
             }
         }
