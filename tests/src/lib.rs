@@ -63,7 +63,7 @@ pub use ports::free_port;
 pub use postgres::Postgres;
 pub use relay::{Path, Relay};
 pub use rucio::RucioHome;
-pub use run::{Run, leave_out, peers, run, steadily, weir};
+pub use run::{Run, leave_out, missed, peers, run, steadily, weir};
 pub use secrets::{Secrets, files_below, holds, holds_jwt, process_words};
 pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, drafts, has_ended, visible_files};
 pub use strace::{Strace, Trouble};

@@ -111,3 +111,24 @@ pub fn steadily(mut challenge: impl FnMut() -> anyhow::Result<Run>) -> anyhow::R
     }
     challenge()
 }
+
+/// Share of the asked bits that a link missed between two moments of a run, in seconds.
+///
+/// # Panics
+/// If the report has no series of the link.
+pub fn missed(report: &serde_json::Value, link: &str, from: f64, until: f64) -> f64 {
+    let bin = report["series"]["bin_s"].as_f64().expect("the report has a series");
+    let sum = |key: &str| -> f64 {
+        let values = report["series"]["links"][link][key]
+            .as_array()
+            .expect("the report has a series of the link");
+        let within = |at: usize| ((at as f64 + 0.5) * bin >= from) && ((at as f64 + 0.5) * bin < until);
+        values
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| within(*at))
+            .filter_map(|(_, value)| value.as_f64())
+            .sum()
+    };
+    1.0 - sum("achieved_bps") / sum("asked_bps")
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use weir_tests::{steadily, weir};
+use weir_tests::{missed, steadily, weir};
 
 const GRID: &str = r#"
 name = "broken"
@@ -40,9 +40,14 @@ rates = [
 
 /// Runs a challenge with these faults; gives its report.
 fn report(faults: &str) -> Result<Value> {
+    report_of(&format!("{GRID}{faults}"))
+}
+
+/// Runs a challenge; gives its report.
+fn report_of(challenge: &str) -> Result<Value> {
     let scratch = tempfile::tempdir()?;
     let (file, out) = (scratch.path().join("broken.toml"), scratch.path().join("runs"));
-    fs::write(&file, format!("{GRID}{faults}"))?;
+    fs::write(&file, challenge)?;
     let ran = steadily(|| {
         let _before = fs::remove_dir_all(&out);
         weir(&[
@@ -56,22 +61,6 @@ fn report(faults: &str) -> Result<Value> {
     anyhow::ensure!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let folder = fs::read_dir(&out)?.next().context("there is no run folder")??.path();
     Ok(serde_json::from_slice(&fs::read(folder.join("report.json"))?)?)
-}
-
-/// Share of the asked bits that a link missed between two moments.
-fn missed(report: &Value, link: &str, from: f64, until: f64) -> f64 {
-    let bin = report["series"]["bin_s"].as_f64().unwrap();
-    let sum = |key: &str| -> f64 {
-        let values = report["series"]["links"][link][key].as_array().unwrap();
-        let within = |at: usize| ((at as f64 + 0.5) * bin >= from) && ((at as f64 + 0.5) * bin < until);
-        values
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| within(*at))
-            .filter_map(|(_, value)| value.as_f64())
-            .sum()
-    };
-    1.0 - sum("achieved_bps") / sum("asked_bps")
 }
 
 /// A fault would be listed and change nothing, strike another link, or stay after its end.
@@ -128,6 +117,27 @@ for = "2 s"
         let acted = of(name)["acted"].as_str().unwrap_or_default();
         assert!(acted.contains(said), "{name}: {acted}");
     }
+    Ok(())
+}
+
+/// Rules would be made while the catalogue is down, or never again.
+#[test]
+fn the_catalogue_is_cut_off_and_comes_back() -> Result<()> {
+    let grid = GRID
+        .replace("[grid.storage]", "[grid.catalog]\n[grid.storage]")
+        .replace("kind = \"rates\"", "kind = \"rates\"\ninject = \"rules\"")
+        .replace("hold = \"42 s\"", "hold = \"18 s\"");
+    let fault = "[[fault]]\nkind = \"outage\"\nservice = \"catalog\"\nat = \"6 s\"\nfor = \"4 s\"\n";
+    let report = report_of(&format!("{grid}{fault}"))?;
+    let fault = &report["faults"][0];
+    assert_eq!(fault["effect"], true, "{fault:#}");
+    let acted = fault["acted"].as_str().unwrap_or_default();
+    assert!(
+        acted.contains("held connections back for") && !acted.contains(" 0.0 s"),
+        "{acted}"
+    );
+    assert!(missed(&report, "A→C", 6.5, 9.5) > 0.8, "{fault:#}");
+    assert!(missed(&report, "A→C", 13.0, 19.0) < 0.3, "it is back");
     Ok(())
 }
 
@@ -235,31 +245,62 @@ fn processes_that_a_killed_run_has_stopped_are_cleaned_up() -> Result<()> {
 #[test]
 fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
     let scratch = tempfile::tempdir()?;
-    for (fault, said) in [
-        ("kind = \"fifo\"", "it has no means in a real run yet"),
+    let here = GRID.to_owned();
+    let at = |url: &str| GRID.replace("name = \"B\"\n", &format!("name = \"B\"\nurl = \"{url}\"\n"));
+    // An address for documentation (RFC 5737), and one of this machine.
+    let (away, beside) = (at("https://192.0.2.1/data"), at("https://127.0.9.1:1094/data"));
+    for (grid, fault, said) in [
         (
+            &away,
+            "kind = \"capacity\"\nlink = \"B->C\"\nrate = \"1 Mb/s\"",
+            "B is not on this machine",
+        ),
+        (&away, "kind = \"outage\"\nrse = \"B\"", "B is not on this machine"),
+        (
+            &beside,
+            "kind = \"slow-read\"\nrse = \"B\"\nrate = \"1 Mb/s\"",
+            "the disks of B are another program's",
+        ),
+        (
+            &beside,
+            "kind = \"outage\"\nlink = \"B->C\"",
+            "break the storage itself (rse)",
+        ),
+        (&beside, "kind = \"killed-site\"\nsite = \"B\"", "is not ours to stop"),
+        (
+            &here,
+            "kind = \"outage\"\nservice = \"catalog\"",
+            "no workload of the challenge makes rules",
+        ),
+        (&here, "kind = \"fifo\"", "it has no means in a real run yet"),
+        (
+            &here,
             "kind = \"mixing\"\nrse = \"C\"\nshare = 0.5",
             "add the fault slow-disk at the same storage",
         ),
         (
+            &here,
             "kind = \"outage\"\nsegment = \"sea\"",
             "segments are a part of the simulated network",
         ),
         (
+            &here,
             "kind = \"window\"\nlink = \"A->C\"\nsize = \"1 MB\"",
             "add the fault round-trip at the same link",
         ),
         (
+            &here,
             "kind = \"failures\"\nlink = \"A->C\"\nerror = \"tls\"\nshare = 0.5",
             "failures of the network alone",
         ),
         (
+            &here,
             "kind = \"volume\"\nworkload = \"rates\"\nfactor = 2",
             "more than was asked cannot be injected",
         ),
     ] {
         let file = scratch.path().join("broken.toml");
-        fs::write(&file, format!("{GRID}[[fault]]\n{fault}\n"))?;
+        fs::write(&file, format!("{grid}[[fault]]\n{fault}\n"))?;
         let out = scratch.path().join("runs");
         let told = weir(&[
             "challenge".as_ref(),
@@ -369,11 +410,28 @@ fn faults_are_added_and_cleared_by_hand() -> Result<()> {
     );
     let again = fault(&["add", "slow-disk", "--rse", "C", "--rate", "1 Mb/s"])?;
     assert_eq!(again.code, Some(0), "{again:?}");
+    std::thread::sleep(std::time::Duration::from_secs(2));
     // Killed while a fault acts: nothing is left of it, and nobody takes orders any more.
     run.0.kill()?;
     run.0.wait()?;
     let late = fault(&["add", "pause", "--workload", "rates"])?;
     assert!(late.code == Some(3) && late.stderr.contains("has ended"), "{late:?}");
+    let built = weir(&["report", run_folder.as_str()])?;
+    assert_eq!(built.code, Some(0), "{built:?}");
+    let report: Value = serde_json::from_slice(&fs::read(Path::new(&run_folder).join("report.json"))?)?;
+    let faults = report["faults"].as_array().unwrap();
+    let times = |at: usize| (faults[at]["times"][0][0].as_f64(), faults[at]["times"][0][1].as_f64());
+    let (Some(begin), Some(end)) = times(0) else {
+        panic!("{faults:#?}")
+    };
+    assert!(
+        faults.len() == 2 && faults[0]["name"] == "outage" && faults[1]["name"] == "slow-disk",
+        "{faults:#?}"
+    );
+    assert!(
+        (2.5..6.0).contains(&(end - begin)) && times(1).0 > Some(end),
+        "{faults:#?}"
+    );
     let cleaned = weir(&["challenge", "clean", run_folder.as_str(), "--yes"])?;
     assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
     Ok(())

@@ -12,8 +12,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_tests::{
-    Daemon, Draw, Run, Services, StorageSettings, free_port, run, steadily, visible_files, wait_for, weir_binary,
-    write_private,
+    Daemon, Draw, Run, Services, StorageSettings, free_port, missed, run, steadily, visible_files, wait_for,
+    weir_binary, write_private,
 };
 
 fn weir_in(folder: &Path, arguments: &[&str]) -> Result<Run> {
@@ -160,6 +160,49 @@ fn figures_that_an_fts3_lacks_are_empty_in_the_report() -> Result<()> {
         for name in ["bytes_moved", "started_s", "ended_s"] {
             assert_ne!(&row[column(name)], "", "{name}: {row:?}");
         }
+    }
+    Ok(())
+}
+
+/// A fault at another program's door would be refused where it can be made, or strike beside its place.
+#[test]
+fn doors_of_other_programs_on_this_machine_can_be_broken() -> Result<()> {
+    let services = services()?;
+    let folder = tempfile::tempdir()?;
+    let faults = "\
+        [[fault]]\nkind = \"capacity\"\nlink = \"BETA->HERE\"\nrate = \"1 Mb/s\"\nat = \"4 s\"\nfor = \"5 s\"\n\
+        [[fault]]\nkind = \"outage\"\nname = \"storage\"\nrse = \"BETA\"\nat = \"13 s\"\nfor = \"4 s\"\n\
+        [[fault]]\nkind = \"outage\"\nname = \"transfer\"\nservice = \"transfer\"\nat = \"23 s\"\nfor = \"4 s\"\n";
+    let text = challenge(&services, &format!("url = \"{}\"", services.transfer.url))
+        .replace("hold = \"3 s\"", "hold = \"34 s\"")
+        .replace("kind = \"rates\"", "kind = \"rates\"\ncycle = \"300 ms\"")
+        + faults;
+    fs::write(folder.path().join("c.toml"), text)?;
+    let ran = steadily(|| weir_in(folder.path(), &["challenge", "run", "c.toml", "--out", "runs"]))?;
+    let (report, ..) = results(folder.path());
+    let missed = |link: &str, from: f64, until: f64| missed(&report, link, from, until);
+    let of = |name: &str| {
+        let faults = report["faults"].as_array().unwrap();
+        faults.iter().find(|fault| fault["name"] == name).cloned().unwrap()
+    };
+    for name in ["capacity", "storage", "transfer"] {
+        assert_eq!(of(name)["effect"], true, "{name}: {:#} {ran:?}", of(name));
+        let acted = of(name)["acted"].as_str().unwrap_or_default().to_owned();
+        assert!(acted.contains("held connections back"), "{name}: {acted}");
+    }
+    let slow = (missed("BETA→HERE", 4.5, 8.5), missed("HERE→ALPHA", 4.5, 8.5));
+    assert!(slow.0 > 0.4 && slow.1 < 0.3, "capacity: {slow:?}");
+    let cut = (missed("ALPHA→BETA", 13.5, 16.5), missed("HERE→ALPHA", 13.5, 16.5));
+    assert!(cut.0 > 0.4 && cut.1 < 0.3, "outage of a storage: {cut:?}");
+    let cut = missed("HERE→ALPHA", 24.0, 26.5);
+    assert!(cut > 0.4, "outage of the transfer service: {cut}");
+    assert!(missed("HERE→ALPHA", 31.0, 35.0) < 0.3, "nothing is broken at the end");
+    for name in ["ALPHA", "BETA"] {
+        assert_eq!(
+            visible_files(&services.root(name)),
+            Vec::<std::path::PathBuf>::new(),
+            "{name}"
+        );
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub async fn run(
     progress: Arc<dyn Progress>,
     stop: Stop,
 ) -> Result<RunOutcome, RunError> {
-    preflight::check(&plan, &options, &*progress)?;
+    preflight::check(&plan, &options, &*progress).await?;
     let (folder, scratch) = lay_ground(&plan, &options)?;
     let outcome = Box::pin(run_in(
         &plan,

@@ -227,14 +227,14 @@ fn redirect_hosts(grid: &Grid) -> Vec<RedirectHost> {
 pub(crate) fn catalog(
     (ground, user): (&Ground, &User),
     grid: &Grid,
-    listen: SocketAddr,
+    door: Door,
     (issuer_url, client, transfer_url): (&str, &ClientDescription, &str),
 ) -> Result<CatalogConfig, GridError> {
     let folder = ground.folder("catalog")?;
-    let (certificate, key) = identity_files(ground, "catalog", &host_of(None, listen))?;
+    let (certificate, key) = identity_files(ground, "catalog", &host_of(None, door.public))?;
     Ok(CatalogConfig {
-        listen,
-        url: None,
+        listen: door.listen,
+        url: url_at(None, door),
         tls: Some(transfer_config::TlsFiles { certificate, key }),
         store: Some(folder.join("catalog.sqlite")),
         postgres: None,
@@ -258,7 +258,7 @@ pub(crate) fn catalog(
         // The grid's client may log in with its tokens, and its user with the certificate.
         oidc: Some(OidcConfig {
             issuers: vec![issuer_url.to_owned()],
-            audiences: vec![host_of(None, listen)],
+            audiences: vec![host_of(None, door.public)],
         }),
         x509: Some(X509Config {
             authorities: user.door().authorities,

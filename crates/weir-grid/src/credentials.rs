@@ -38,7 +38,7 @@ impl GridCredentials {
     pub async fn open(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
         let mut ground = Ground::lay(grid, dir)?;
         let client = ground.client()?;
-        let issuer = TokenIssuer::start(grid, &mut ground, &client, false).await?;
+        let issuer = TokenIssuer::start(grid, &mut ground, &client, None).await?;
         let tokens = issuer.storage_tokens(grid, &client)?;
         let elsewhere = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
         let catalog = elsewhere.map(|catalog| CatalogAccess::external(catalog, &issuer.tokens(&client), &client));

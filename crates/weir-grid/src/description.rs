@@ -200,3 +200,23 @@ impl GridDescription {
         }
     }
 }
+
+/// `https://host:port` of a URL: the audience that tokens for a storage carry.
+pub fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |scheme| scheme + 3);
+    url[host..].find('/').map_or(url, |path| &url[..host + path])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audience_of_a_storage_is_its_origin() {
+        assert_eq!(origin("https://127.0.1.1:4000"), "https://127.0.1.1:4000");
+        assert_eq!(
+            origin("https://xrootd.example:1094/data/vo"),
+            "https://xrootd.example:1094"
+        );
+    }
+}

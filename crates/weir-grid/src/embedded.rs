@@ -12,14 +12,14 @@ use tokio::task::JoinHandle;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, Network};
 use weir_model::{Grid, Rse, RseKind, RseName};
-use weir_network::relay::Relay;
 
 use crate::access::{CatalogAccess, TransferAccess};
 use crate::addresses::{Door, RSES_MAX, behind};
 use crate::description::{
-    CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
+    CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA, origin,
 };
 use crate::disk::Disk;
+use crate::fronts::{CATALOG, Relays, in_front_of_others, keep_audiences, relay};
 use crate::ground::Ground;
 use crate::issuer::{SERVICE_HOST, TokenIssuer};
 use crate::processes::{self, Processes};
@@ -44,8 +44,9 @@ pub struct GridOptions {
     pub catalog: bool,
     /// Runs the storages of each site in a process of their own; default: none, they run in this one.
     pub sites: Option<SiteProgram>,
-    /// Makes faults possible: puts a relay in front of each embedded storage and of the issuer ([`EmbeddedGrid::relays`]).
-    /// Storages that run in this process get disks that can be slow, too ([`EmbeddedGrid::disks`]). Default: none of it.
+    /// Makes faults possible: puts a relay in front of each embedded storage, of the issuer and of the catalogue, and of each
+    /// door of another program on this machine ([`EmbeddedGrid::relays`]). Storages that run in this process get disks that can
+    /// be slow, too ([`EmbeddedGrid::disks`]). Default: none of it.
     pub relays: bool,
 }
 
@@ -70,7 +71,7 @@ pub struct EmbeddedGrid {
     renewal: JoinHandle<()>,
     /// The processes of the sites, if they have their own, and their watch.
     watch: Option<(Arc<Processes>, JoinHandle<()>)>,
-    relays: Arc<BTreeMap<String, Relay>>,
+    relays: Arc<Relays>,
     disks: BTreeMap<String, Arc<Disk>>,
     // Last: the directory is free when everything else is gone.
     ground: Ground,
@@ -105,7 +106,7 @@ struct Services {
     transfer_runtime: Option<Runtime>,
     /// Where the storages run.
     data_runtime: Option<Runtime>,
-    relays: BTreeMap<String, Relay>,
+    relays: Relays,
     disks: BTreeMap<String, Arc<Disk>>,
 }
 
@@ -134,11 +135,19 @@ impl EmbeddedGrid {
             );
         }
         let mut services = Services::default();
-        let started = services.start(grid, &mut ground, &options).await;
+        let seen = if options.relays {
+            in_front_of_others(grid, &mut services.relays).await?
+        } else {
+            grid.clone()
+        };
+        let started = services.start(&seen, &mut ground, &options).await;
         let made = match started {
-            Ok(mut description) => make_ready(grid, &ground, &mut description, &mut services)
-                .await
-                .map(|(client, access)| (description, client, access)),
+            Ok(mut description) => {
+                keep_audiences(grid, &mut description);
+                make_ready(&seen, &ground, &mut description, &mut services)
+                    .await
+                    .map(|(client, access)| (description, client, access))
+            }
             Err(error) => Err(error),
         };
         let (description, client, access) = match made {
@@ -196,8 +205,9 @@ impl EmbeddedGrid {
         self.access.storage.get(rse)
     }
 
-    /// The relays in front of its doors, by the names of the RSEs and `issuer`; empty unless they were asked for.
-    pub fn relays(&self) -> &Arc<BTreeMap<String, Relay>> {
+    /// The relays in front of its doors, by the names of the RSEs and services ([`ISSUER_DOOR`](crate::ISSUER_DOOR) and others);
+    /// empty unless they were asked for.
+    pub fn relays(&self) -> &Arc<Relays> {
         &self.relays
     }
 
@@ -254,17 +264,6 @@ impl EmbeddedGrid {
     }
 }
 
-/// Starts the relay in front of a door.
-fn relay(name: &str, door: Door) -> Result<Relay, GridError> {
-    let bind = |source| GridError::Bind {
-        door: name.to_owned(),
-        address: door.public,
-        source,
-    };
-    let listener = weir_http::bind(door.public).map_err(bind)?;
-    Relay::start(listener, door.listen, u64::from(door.public.port())).map_err(bind)
-}
-
 /// Where each embedded RSE answers, by name.
 fn listen_of_each(grid: &Grid, ground: &mut Ground) -> Result<BTreeMap<String, SocketAddr>, GridError> {
     let mut listens = BTreeMap::new();
@@ -291,12 +290,10 @@ impl Services {
         options: &GridOptions,
     ) -> Result<GridDescription, GridError> {
         let client = ground.client()?;
-        let issuer = TokenIssuer::start(grid, ground, &client, options.relays).await?;
+        let relays = options.relays.then_some(&mut self.relays);
+        let issuer = TokenIssuer::start(grid, ground, &client, relays).await?;
         let issuer = self.issuer.insert(issuer);
         let issuer_url = issuer.url.clone();
-        if let Some(front) = issuer.front {
-            self.relays.insert("issuer".to_owned(), relay("issuer", front)?);
-        }
         let (issuer_door, issuer_client) = issuer.describe();
 
         let user = User::make(grid, ground)?;
@@ -331,7 +328,7 @@ impl Services {
         let rses = rses.collect::<Result<_, _>>()?;
 
         let is_elsewhere = grid.catalog.as_ref().is_some_and(|catalog| catalog.service.is_some());
-        let catalog = (options.catalog && !is_elsewhere).then(|| ground.addresses.choose("catalog", SERVICE_HOST));
+        let catalog = (options.catalog && !is_elsewhere).then(|| self.catalog_door(ground, options.relays));
         let catalog = catalog.transpose()?;
         let transfer = if let Some(external) = &grid.transfer_service {
             DoorDescription {
@@ -343,9 +340,9 @@ impl Services {
             self.start_transfer((ground, &user), grid, reached, catalog).await?
         };
         let catalog = match catalog {
-            Some(listen) => {
+            Some(door) => {
                 let urls = (issuer_url.as_str(), &issuer_client, transfer.url.as_str());
-                Some(self.start_catalog((ground, &user), grid, listen, urls).await?)
+                Some(self.start_catalog((ground, &user), grid, door, urls).await?)
             }
             None => None,
         };
@@ -374,9 +371,10 @@ impl Services {
         (ground, user): (&mut Ground, &User),
         grid: &Grid,
         (issuer_url, reach): (&str, &[Network]),
-        catalog: Option<SocketAddr>,
+        catalog: Option<Door>,
     ) -> Result<DoorDescription, GridError> {
         let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
+        let catalog = catalog.map(|door| door.public);
         let config = configure::transfer((ground, user), grid, (listen, catalog), issuer_url, reach)?;
         let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
         let transfer = run_on(transfers, weir_fts::TransferService::start(config)).await;
@@ -389,14 +387,24 @@ impl Services {
         })
     }
 
+    /// Where the catalogue answers, with its relay if there is to be one.
+    fn catalog_door(&mut self, ground: &mut Ground, has_relay: bool) -> Result<Door, GridError> {
+        let mut door = Door::at(ground.addresses.choose("catalog", SERVICE_HOST)?);
+        if has_relay {
+            door = door.behind(ground.addresses.choose(&behind("catalog"), SERVICE_HOST)?);
+            self.relays.insert(CATALOG.to_owned(), relay(CATALOG, door)?);
+        }
+        Ok(door)
+    }
+
     async fn start_catalog(
         &mut self,
         (ground, user): (&mut Ground, &User),
         grid: &Grid,
-        listen: SocketAddr,
+        door: Door,
         (issuer_url, client, transfer_url): (&str, &ClientDescription, &str),
     ) -> Result<CatalogDescription, GridError> {
-        let config = configure::catalog((ground, user), grid, listen, (issuer_url, client, transfer_url))?;
+        let config = configure::catalog((ground, user), grid, door, (issuer_url, client, transfer_url))?;
         let password_file = config.root.password_file.clone();
         let catalog = weir_catalog::Catalog::start(config).await;
         let catalog = catalog.map_err(|error| not_started("the catalogue", error))?;
@@ -538,24 +546,4 @@ fn describe_rse(
         kind,
         area,
     })
-}
-
-/// `https://host:port` of a URL: the audience that tokens for a storage carry.
-pub fn origin(url: &str) -> &str {
-    let host = url.find("://").map_or(0, |scheme| scheme + 3);
-    url[host..].find('/').map_or(url, |path| &url[..host + path])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_audience_of_a_storage_is_its_origin() {
-        assert_eq!(origin("https://127.0.1.1:4000"), "https://127.0.1.1:4000");
-        assert_eq!(
-            origin("https://xrootd.example:1094/data/vo"),
-            "https://xrootd.example:1094"
-        );
-    }
 }

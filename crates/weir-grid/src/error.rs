@@ -100,7 +100,7 @@ pub enum GridError {
         /// The process.
         pid: u32,
     },
-    /// Somebody else started the process of a site, and alone may stop it.
+    /// The process of a site was not started with the grid, so that only the user who started it may stop it.
     #[error("the process of site {site} (process {pid}) was not started with the grid")]
     SiteForeign {
         /// The site.

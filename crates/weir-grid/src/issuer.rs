@@ -10,6 +10,7 @@ use weir_http::Client;
 use weir_model::{EmbeddedIssuer, ExternalIssuer, Grid, GridIssuer, Rse, RseKind, RseName, TokenFrom};
 
 use crate::addresses::{Door, behind};
+use crate::fronts::{ISSUER, Relays, in_front_of_issuer, relay};
 use crate::ground::Ground;
 use crate::runtime::not_started;
 use crate::{ClientDescription, DoorDescription, GridError, KindDescription, configure};
@@ -26,8 +27,6 @@ pub(crate) struct TokenIssuer {
     pub(crate) client_id: String,
     pub(crate) secret_file: PathBuf,
     secret: Secret,
-    /// The addresses of the grid's own, if it stands behind a relay.
-    pub(crate) front: Option<Door>,
     /// The grid's own, which runs while this lives.
     running: Option<weir_issuer::Running>,
 }
@@ -38,23 +37,24 @@ impl TokenIssuer {
         grid: &Grid,
         ground: &mut Ground,
         client: &Client,
-        has_relay: bool,
+        relays: Option<&mut Relays>,
     ) -> Result<Self, GridError> {
         match &grid.issuer {
-            GridIssuer::Embedded(own) => Self::embedded(own, ground, has_relay),
-            GridIssuer::External(external) => Self::external(external, client).await,
+            GridIssuer::Embedded(own) => Self::embedded(own, ground, relays),
+            GridIssuer::External(external) => Self::external(external, client, relays).await,
         }
     }
 
-    fn embedded(own: &EmbeddedIssuer, ground: &mut Ground, has_relay: bool) -> Result<Self, GridError> {
+    fn embedded(own: &EmbeddedIssuer, ground: &mut Ground, relays: Option<&mut Relays>) -> Result<Self, GridError> {
         let place = own.place.as_ref();
         let listen = match place {
             Some(place) => ground.addresses.place("issuer", place)?,
             None => ground.addresses.choose("issuer", SERVICE_HOST)?,
         };
         let mut door = Door::at(listen);
-        if has_relay {
+        if let Some(relays) = relays {
             door = door.behind(ground.addresses.choose(&behind("issuer"), listen.ip())?);
+            relays.insert(ISSUER.to_owned(), relay(ISSUER, door)?);
         }
         let mut config = configure::issuer(own, ground, door.listen)?;
         config.url = configure::url_at(place, door);
@@ -67,21 +67,27 @@ impl TokenIssuer {
             client_id: configure::CLIENT_ID.to_owned(),
             secret_file: ground.secret_file.clone(),
             secret: ground.secret.clone(),
-            front: Some(door).filter(|door| door.has_relay()),
             running: Some(running),
         })
     }
 
-    async fn external(external: &ExternalIssuer, client: &Client) -> Result<Self, GridError> {
+    async fn external(
+        external: &ExternalIssuer,
+        client: &Client,
+        relays: Option<&mut Relays>,
+    ) -> Result<Self, GridError> {
         let endpoint = weir_auth::verifier::token_endpoint(client, &external.url).await;
-        let token_url = endpoint.map_err(|why| not_started(&format!("without the issuer {}", external.url), why))?;
+        let mut token_url =
+            endpoint.map_err(|why| not_started(&format!("without the issuer {}", external.url), why))?;
+        if let Some(relays) = relays {
+            token_url = in_front_of_issuer(&token_url, relays).await?;
+        }
         Ok(Self {
             url: external.url.clone(),
             token_url,
             client_id: external.client_id.clone(),
             secret: read_secret(&external.secret_file)?,
             secret_file: external.secret_file.clone(),
-            front: None,
             running: None,
         })
     }

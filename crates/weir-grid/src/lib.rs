@@ -35,6 +35,7 @@ mod disk;
 mod doors;
 mod embedded;
 mod error;
+mod fronts;
 mod ground;
 mod issuer;
 mod lock;
@@ -50,12 +51,13 @@ pub use addresses::RSES_MAX;
 pub use credentials::GridCredentials;
 pub use description::{
     CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
-    ProcessDescription, RseDescription, SCHEMA, UserDescription,
+    ProcessDescription, RseDescription, SCHEMA, UserDescription, origin,
 };
 pub use disk::{Disk, SlowDisk};
 pub use doors::{DoorStatus, knock, operator_token, renew_token_file};
-pub use embedded::{EmbeddedGrid, GridOptions, origin};
+pub use embedded::{EmbeddedGrid, GridOptions};
 pub use error::GridError;
+pub use fronts::{CATALOG as CATALOG_DOOR, ISSUER as ISSUER_DOOR, Relays, TRANSFER as TRANSFER_DOOR, doors_here};
 pub use ground::{LOG_NAME, prepare_directory};
 pub use lock::GridProcess;
 pub use processes::{Processes, running_sites, stop_sites};

@@ -13,10 +13,12 @@ use weir_plan::fault::{Amount, Course, Fault, FaultKind, FaultPlace, Level, Serv
 
 use super::ground::NetworkGround;
 use super::injection::Broken;
+use super::journal;
 use super::means::{self, Here};
 use super::operator::Operator;
 use super::orders::{FaultState, FaultStates, Order, Orders};
-use super::rules::{Buckets, End, Ground, dead, disks, rules};
+use super::reach::seen;
+use super::rules::{Buckets, Ground, dead, disks, rules};
 use super::store::{Hold, StoreLock};
 use crate::execute::clock::Clock;
 use crate::execute::live::SharedMeasurement;
@@ -118,27 +120,10 @@ async fn act(actor: Arc<tokio::sync::Mutex<Actor>>, clock: Clock) {
     }
 }
 
+/// The storages of a running grid, by the addresses of the relays in front of them.
 fn ground(plan: &Plan, grid: &EmbeddedGrid, network: &NetworkGround) -> Ground {
-    let known = grid.description();
-    let end = |rse: &weir_model::Rse| {
-        let url = &known.rses.iter().find(|known| known.name == rse.name.as_str())?.url;
-        let host = weir_grid::origin(url).split("://").nth(1)?.rsplit_once(':')?.0;
-        Some(End {
-            name: rse.name.clone(),
-            site: rse.site.to_string(),
-            ip: host.trim_matches(['[', ']']).parse().ok()?,
-        })
-    };
-    let size = plan
-        .rates()
-        .flat_map(|(_, rates)| &rates.links)
-        .map(|rated| rated.file_size.0)
-        .next();
-    Ground {
-        ends: plan.grid.rses.iter().filter_map(end).collect(),
-        network: network.clone(),
-        file_size: size.unwrap_or(1_000_000) as f64,
-    }
+    let relays = grid.relays();
+    seen(plan, network, |rse| Some(relays.get(rse.name.as_str())?.address().ip()))
 }
 
 impl Actor {
@@ -190,19 +175,26 @@ impl Actor {
     }
 
     fn obey(&mut self, order: Order, now: Duration) {
-        let outcome = match order {
-            Order::Add(text) => self.add(&text, now),
+        let outcome = match &order {
+            Order::Add(text) => self.add(text, now),
             Order::Clear(name) => {
-                if self.broken.end(&name, now) {
-                    self.measurement.with(|measurement| measurement.end_fault(&name, now));
+                if self.broken.end(name, now) {
+                    self.measurement.with(|measurement| measurement.end_fault(name, now));
                     self.folder.log(&format!("the fault {name} is cleared"));
                 }
                 Ok(())
             }
         };
-        if let Err((name, reason)) = outcome {
-            self.folder.log(&format!("the fault {name} is refused: {reason}"));
-            self.refusals.push((name, reason));
+        match outcome {
+            Ok(()) => {
+                if let Err(error) = journal::keep(self.folder.path(), now, order) {
+                    self.folder.log(&format!("an order about faults is not kept: {error}"));
+                }
+            }
+            Err((name, reason)) => {
+                self.folder.log(&format!("the fault {name} is refused: {reason}"));
+                self.refusals.push((name, reason));
+            }
         }
     }
 
@@ -212,14 +204,13 @@ impl Actor {
             .as_ref()
             .ok_or_else(|| (String::new(), "no orders are taken".to_owned()))?;
         let plan = orders.read(text).map_err(|reason| ("?".to_owned(), reason))?;
-        let mut fault = plan
-            .faults
-            .last()
-            .cloned()
-            .ok_or_else(|| ("?".to_owned(), "it is no fault".to_owned()))?;
+        let (fault, course) =
+            journal::begun(&plan, now).ok_or_else(|| ("?".to_owned(), "it is no fault".to_owned()))?;
         let refused = |reason: String| (fault.name.clone(), reason);
+        let near = self.relays.keys().cloned().collect();
         let here = Here {
             ground: &self.ground.network,
+            near: &near,
             has_processes: self.sites.is_some(),
             has_program: true,
             has_clock: self.sites.as_ref().is_some_and(|sites| sites.has_clock()),
@@ -227,11 +218,9 @@ impl Actor {
         if let Some(reason) = means::cannot_add(&plan, &here) {
             return Err(refused(reason));
         }
-        if means::needs(&fault) && self.relays.is_empty() {
+        if means::needs(&fault, &plan) && self.relays.is_empty() {
             return Err(refused("the run has no relays: begin it with --breakable".to_owned()));
         }
-        fault.at = now;
-        let course = fault.course(plan.seed, plan.phases.end() + plan.phases.drain);
         self.folder.log(&format!(
             "the fault {} is added: {} at {}",
             fault.name, fault.kind, fault.place
@@ -421,7 +410,9 @@ impl Actor {
                     format!("the server died {deaths} times")
                 }
                 (FaultKind::Slots | FaultKind::LateDecisions, _)
-                | (FaultKind::Outage, FaultPlace::Service(Service::Transfer)) => {
+                | (FaultKind::Outage, FaultPlace::Service(Service::Transfer))
+                    if self.operator.is_obeyed() =>
+                {
                     match self.operator.refusal(&fault.name) {
                         None => "the transfer service took the limit".to_owned(),
                         Some(error) => format!("the transfer service did not take the limit: {error}"),

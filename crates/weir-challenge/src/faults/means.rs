@@ -1,16 +1,20 @@
 //! Decides whether a real run has means to make a fault.
 
-use weir_model::{GridIssuer, RseKind};
+use std::collections::BTreeSet;
+
+use weir_model::RseKind;
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Service};
 use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
+use super::reach::out_of_reach;
 use crate::options::Options;
 
-/// The first fault of a plan that cannot be made here, and the reason.
-pub(crate) fn cannot<'p>(plan: &'p Plan, options: &Options) -> Option<(&'p Fault, String)> {
+/// The first fault of a plan that cannot be made here, and the reason. `near` has the doors of other programs on this machine.
+pub(crate) fn cannot<'p>(plan: &'p Plan, options: &Options, near: &BTreeSet<String>) -> Option<(&'p Fault, String)> {
     let here = Here {
         ground: &options.ground,
+        near,
         has_processes: with_processes(plan, options),
         has_program: options.program.is_some(),
         has_clock: weir_grid::clock_library().is_some(),
@@ -29,6 +33,8 @@ pub(super) fn cannot_add(plan: &Plan, here: &Here<'_>) -> Option<String> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Here<'h> {
     pub(super) ground: &'h NetworkGround,
+    /// The doors of other programs that have relays.
+    pub(super) near: &'h BTreeSet<String>,
     /// Whether the storages of each site have a process of their own.
     pub(super) has_processes: bool,
     /// Whether there is a program that can be these processes.
@@ -49,42 +55,32 @@ pub(crate) fn needs_clock(plan: &Plan) -> bool {
 
 /// Whether a plan needs relays in front of its doors.
 pub(crate) fn needs_relays(plan: &Plan, ground: &NetworkGround) -> bool {
-    !ground.is_empty() || plan.faults.iter().any(needs)
+    !ground.is_empty() || plan.faults.iter().any(|fault| needs(fault, plan))
 }
 
 /// Whether a fault needs a relay or a disk that can be slow.
-pub(super) fn needs(fault: &Fault) -> bool {
-    let is_elsewhere = matches!(
-        fault.place,
-        FaultPlace::Workload(_) | FaultPlace::Service(Service::Transfer)
-    );
+pub(super) fn needs(fault: &Fault, plan: &Plan) -> bool {
+    let is_elsewhere = match fault.place {
+        FaultPlace::Workload(_) => true,
+        FaultPlace::Service(Service::Transfer) => plan.grid.transfer_service.is_none(),
+        _ => false,
+    };
     !is_elsewhere && fault.kind != FaultKind::Slots && !fault.kind.is_of_processes()
 }
 
 fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
     let ground = here.ground;
-    let has_relay = plan
-        .grid
-        .rses
-        .iter()
-        .all(|rse| matches!(rse.kind, RseKind::Embedded { .. }));
-    let by_relay = |known: Option<String>| match known {
-        None if !has_relay => {
-            Some("a storage of the grid runs elsewhere: no relay can stand in front of it".to_owned())
-        }
-        known => known,
-    };
+    let by_relay = |known: Option<String>| out_of_reach(fault, plan, ground, here.near).or(known);
     match fault.kind {
         kind if is_of_disks(kind) && here.has_processes => {
             Some("the disks of sites with processes of their own are out of reach: leave out --processes".to_owned())
         }
-        FaultKind::Mixing => by_relay(mixing(fault, plan, ground)),
-        kind if is_of_disks(kind) => by_relay(None),
-        FaultKind::RoundTrip | FaultKind::Mtu => by_relay(None),
+        FaultKind::Mixing => disks(fault, plan).or_else(|| mixing(fault, plan, ground)),
+        kind if is_of_disks(kind) => disks(fault, plan),
+        FaultKind::RoundTrip | FaultKind::Mtu | FaultKind::SlowIssuer | FaultKind::FailingIssuer => by_relay(None),
         FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
-        FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, plan, ground)),
+        FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, ground)),
         FaultKind::Failures => by_relay(failures(fault, plan)),
-        FaultKind::SlowIssuer | FaultKind::FailingIssuer => issuer(plan),
         FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore | FaultKind::LateDecisions => transfer(plan),
         FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
         FaultKind::Volume => match fault.amount {
@@ -156,9 +152,14 @@ fn mixing(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
     (!slowed && !known).then(|| "it costs a share of a rate: add the fault slow-disk at the same storage".to_owned())
 }
 
-fn issuer(plan: &Plan) -> Option<String> {
-    let is_own = matches!(plan.grid.issuer, GridIssuer::Embedded(_));
-    (!is_own).then(|| "the issuer runs elsewhere: no relay can stand in front of it".to_owned())
+/// Only the disks of storages in this process can be slow.
+fn disks(fault: &Fault, plan: &Plan) -> Option<String> {
+    let FaultPlace::Rse(pattern, _) = &fault.place else {
+        return None;
+    };
+    let mut named = plan.grid.rses.iter().filter(|rse| pattern.fits(rse.name.as_str()));
+    let rse = named.find(|rse| !rse.kind.is_embedded())?;
+    Some(format!("the disks of {} are another program's", rse.name))
 }
 
 fn transfer(plan: &Plan) -> Option<String> {
@@ -175,11 +176,8 @@ fn rated(fault: &Fault, plan: &Plan) -> Option<String> {
     (!any).then(|| "it acts on workloads that hold rates".to_owned())
 }
 
-fn place(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> {
+fn place(fault: &Fault, ground: &NetworkGround) -> Option<String> {
     match &fault.place {
-        FaultPlace::Service(Service::Issuer) => issuer(plan),
-        FaultPlace::Service(Service::Transfer) => transfer(plan),
-        FaultPlace::Service(Service::Catalog) => Some("it has no means in a real run yet".to_owned()),
         FaultPlace::Segment(name) if ground.shared(name).is_none() => {
             Some("segments are a part of the simulated network: run it shaped as that".to_owned())
         }

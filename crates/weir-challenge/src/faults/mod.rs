@@ -3,8 +3,8 @@
 //! | kind | acts by |
 //! |---|---|
 //! | disks and places of storages | a back end around that of each embedded storage ([`weir_grid::Disk`]) |
-//! | traffic of storages, sites, links, segments | relays in front of every embedded storage ([`weir_network::relay`]) |
-//! | the issuer | a relay in front of it |
+//! | traffic of storages, sites, links, segments | relays in front of storages on this machine ([`weir_network::relay`]) |
+//! | the issuer, the catalogue, a transfer service of another program | a relay in front of it |
 //! | `slots`, `late-decisions`, `outage` of the transfer service | limits and the drain of the service, by its REST API |
 //! | `slow-store`, `frozen-store` | the writer's lock of its database |
 //! | processes of sites | SIGSTOP, SIGKILL and the clock of libfaketime ([`weir_grid::Processes`]) |
@@ -16,13 +16,16 @@
 mod actor;
 mod ground;
 mod injection;
+mod journal;
 mod means;
 mod operator;
 pub mod orders;
+mod reach;
 mod rules;
 mod store;
 
 pub(crate) use actor::Acting;
 pub use ground::{DiskRates, NetworkGround, SharedPath};
 pub(crate) use injection::{Broken, Condition};
+pub(crate) use journal::replay;
 pub(crate) use means::{cannot, needs_clock, needs_relays, with_processes};

@@ -29,6 +29,8 @@ const SCOPES: &str = "fts fts:admin";
 /// A client of the transfer service with the rights to set its limits.
 pub(super) struct Operator {
     transfer: TransferAccess,
+    /// Whether the transfer service is the grid's own; another one is not told anything.
+    is_own: bool,
     /// `scheme://host` of each RSE, by which the transfer service knows it.
     hosts: BTreeMap<String, String>,
     /// The links of the plan.
@@ -46,6 +48,7 @@ impl Operator {
     pub(super) fn new(plan: &Plan, grid: &EmbeddedGrid, folder: &Arc<RunFolder>) -> Self {
         Self {
             transfer: grid.transfer().clone(),
+            is_own: plan.grid.transfer_service.is_none(),
             hosts: hosts(grid),
             links: plan.workloads.iter().flat_map(Workload::links).cloned().collect(),
             told: BTreeMap::new(),
@@ -53,6 +56,11 @@ impl Operator {
             drained: None,
             folder: folder.clone(),
         }
+    }
+
+    /// Whether the transfer service lets limits be set.
+    pub(super) fn is_obeyed(&self) -> bool {
+        self.is_own
     }
 
     /// Why the service did not take what a fault asked of it, if it did not.
@@ -82,7 +90,8 @@ impl Operator {
     ///
     /// Without a moment the run is over.
     pub(super) async fn drain(&mut self, faults: &[(Fault, Course)], now: Option<Duration>) {
-        let is_due = |(fault, course): &&(Fault, Course)| now.is_some_and(|now| is_drained(fault, course, now));
+        let is_due =
+            |(fault, course): &&(Fault, Course)| self.is_own && now.is_some_and(|now| is_drained(fault, course, now));
         let which = faults.iter().find(is_due).map(|(fault, _)| fault.name.clone());
         let was = std::mem::replace(&mut self.drained, which.clone());
         let (Some(fault), true) = (which.clone().or(was.clone()), which.is_some() != was.is_some()) else {

@@ -1,8 +1,8 @@
 //! Orders about faults from outside of a run, and the state that the run tells.
 //!
-//! Both are files in the run folder: `faults/add-NAME.toml` and `faults/clear-NAME` are orders, which the run takes and
-//! removes; `faults.json` is its state. The run opens no port: write permission on the folder permits orders, and a run that has
-//! ended does not answer.
+//! Both are files in the run folder. `faults/add-NAME.toml` and `faults/clear-NAME` are orders, which the run takes and removes.
+//! `faults.json` is its state, and `faults.jsonl` has the orders that it carried out. The run opens no port: write permission on
+//! the folder permits orders, and a run that has ended does not answer.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,9 +84,12 @@ pub enum OrderError {
 }
 
 /// An order that was taken.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Order {
+    /// To begin the fault in these words of a challenge file.
     Add(String),
+    /// To end the fault of this name.
     Clear(String),
 }
 
@@ -199,9 +202,14 @@ fn parse(run: &Path, text: &str) -> Result<Fault, OrderError> {
 }
 
 /// The plan of a challenge with one more fault.
-fn read(challenge: &str, fault: &str) -> Result<Plan, Vec<weir_model::Problem>> {
+pub(super) fn read(challenge: &str, fault: &str) -> Result<Plan, Vec<weir_model::Problem>> {
     let text = format!("{challenge}\n[[fault]]\n{fault}\n");
     Challenge::parse(&text, "fault".as_ref())?.resolve(&Overrides::default())
+}
+
+/// Problems in one line.
+pub(super) fn words(problems: &[weir_model::Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// The orders of a run: its side.
@@ -234,10 +242,7 @@ impl Orders {
 
     /// Reads a fault that was ordered.
     pub(super) fn read(&self, text: &str) -> Result<Plan, String> {
-        let problems = |problems: Vec<weir_model::Problem>| {
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-        };
-        read(&self.challenge, text).map_err(problems)
+        read(&self.challenge, text).map_err(|problems| words(&problems))
     }
 
     /// Tells the state. A disk that does not take it does not stop the run.

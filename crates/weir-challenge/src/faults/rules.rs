@@ -5,11 +5,11 @@
 //! connect from their own addresses, so that either relay knows the other end.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_grid::SlowDisk;
+use weir_grid::{CATALOG_DOOR, ISSUER_DOOR, SlowDisk, TRANSFER_DOOR};
 use weir_model::{Link, RseName};
 use weir_network::relay::{Bucket, Direction, Rule};
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Level, Service, Way};
@@ -31,6 +31,16 @@ pub(super) struct End {
     pub(super) name: RseName,
     pub(super) site: String,
     pub(super) ip: IpAddr,
+    /// Whether it is another program's. Then it connects from an address that the system chooses.
+    pub(super) is_foreign: bool,
+}
+
+impl End {
+    /// The addresses that its connections may come from.
+    fn peers(&self) -> Vec<IpAddr> {
+        let chosen = (self.is_foreign && self.ip.is_loopback()).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        std::iter::once(self.ip).chain(chosen).collect()
+    }
 }
 
 /// Storages, the network between them, and the size of files.
@@ -40,6 +50,60 @@ pub(super) struct Ground {
     pub(super) network: NetworkGround,
     /// Size of the files of the first workload that holds a rate.
     pub(super) file_size: f64,
+}
+
+impl Ground {
+    fn link(&self, (source, destination): (usize, usize)) -> Link {
+        Link {
+            source: self.ends[source].name.clone(),
+            destination: self.ends[destination].name.clone(),
+        }
+    }
+
+    /// The pairs whose traffic passes the place of a fault.
+    pub(super) fn pairs(&self, fault: &Fault) -> Vec<(usize, usize)> {
+        let way = fault.place.way().unwrap_or(Way::Both);
+        let segment = match &fault.place {
+            FaultPlace::Segment(name) => self
+                .network
+                .shared(name)
+                .map(|path| path.links.clone())
+                .unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let is_at = |from: &End, to: &End| match &fault.place {
+            FaultPlace::Rse(pattern, _) => {
+                way.is_out() && pattern.fits(from.name.as_str()) || way.is_in() && pattern.fits(to.name.as_str())
+            }
+            FaultPlace::Site(pattern, _) => {
+                from.site != to.site
+                    && (way.is_out() && pattern.fits(&from.site) || way.is_in() && pattern.fits(&to.site))
+            }
+            FaultPlace::Link(pattern) => {
+                pattern.source.fits(from.name.as_str()) && pattern.destination.fits(to.name.as_str())
+            }
+            FaultPlace::Segment(_) => segment
+                .iter()
+                .any(|link| link.source == from.name && link.destination == to.name),
+            FaultPlace::Service(_) | FaultPlace::Workload(_) => false,
+        };
+        self.all_pairs()
+            .filter(|(from, to)| is_at(&self.ends[*from], &self.ends[*to]))
+            .collect()
+    }
+
+    fn pairs_of(&self, links: &[Link]) -> Vec<(usize, usize)> {
+        self.all_pairs()
+            .filter(|pair| links.contains(&self.link(*pair)))
+            .collect()
+    }
+
+    fn all_pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let n_ends = self.ends.len();
+        (0..n_ends)
+            .flat_map(move |from| (0..n_ends).map(move |to| (from, to)))
+            .filter(|(from, to)| from != to)
+    }
 }
 
 /// Rates that connections share, by the fault or the path that sets them: kept from one set of rules to the next.
@@ -92,7 +156,7 @@ impl Builder<'_> {
             let left = BitRate(path.capacity.0.saturating_sub(taken).max(8));
             let shared = Some(buckets.get(&format!("path {}", path.name), left));
             self.on_pairs(
-                &self.pairs_of(&path.links),
+                &self.ground.pairs_of(&path.links),
                 &Rule {
                     shared,
                     ..Rule::default()
@@ -102,7 +166,7 @@ impl Builder<'_> {
         for (link, rate) in &self.ground.network.streams {
             let each = Some((rate.0 / 8).max(1));
             self.on_pairs(
-                &self.pairs_of(std::slice::from_ref(link)),
+                &self.ground.pairs_of(std::slice::from_ref(link)),
                 &Rule {
                     each,
                     ..Rule::default()
@@ -112,7 +176,7 @@ impl Builder<'_> {
     }
 
     fn fault(&mut self, fault: &Fault, level: Level, on: &[(&Fault, Level)], buckets: &mut Buckets) {
-        let pairs = self.pairs(fault);
+        let pairs = self.ground.pairs(fault);
         let rule = Rule::default();
         match fault.kind {
             FaultKind::Capacity => {
@@ -148,14 +212,14 @@ impl Builder<'_> {
             }
             FaultKind::Outage => self.outage(fault, &pairs),
             FaultKind::SlowIssuer => self.at(
-                "issuer",
+                ISSUER_DOOR,
                 Rule {
                     delay: delay(fault).mul_f64(level) / 2,
                     ..rule
                 },
             ),
             FaultKind::FailingIssuer => self.at(
-                "issuer",
+                ISSUER_DOOR,
                 Rule {
                     resets_per_byte: hazard(fault, level) / ANSWER,
                     ..rule
@@ -171,8 +235,9 @@ impl Builder<'_> {
             ..Rule::default()
         };
         match &fault.place {
-            FaultPlace::Service(Service::Issuer) => self.at("issuer", cut),
-            FaultPlace::Service(_) => {}
+            FaultPlace::Service(Service::Issuer) => self.at(ISSUER_DOOR, cut),
+            FaultPlace::Service(Service::Transfer) => self.at(TRANSFER_DOOR, cut),
+            FaultPlace::Service(Service::Catalog) => self.at(CATALOG_DOOR, cut),
             FaultPlace::Rse(pattern, _) => {
                 for end in self.ground.ends.iter().filter(|end| pattern.fits(end.name.as_str())) {
                     self.at(end.name.as_str(), cut.clone());
@@ -185,10 +250,10 @@ impl Builder<'_> {
 
     /// Bytes per second of one stream that a window or losses allow over the round trip.
     fn stream(&self, fault: &Fault, level: Level, pair: (usize, usize), on: &[(&Fault, Level)]) -> u64 {
-        let link = self.link(pair);
+        let link = self.ground.link(pair);
         let delays = on
             .iter()
-            .filter(|(other, _)| other.kind == FaultKind::RoundTrip && self.pairs(other).contains(&pair));
+            .filter(|(other, _)| other.kind == FaultKind::RoundTrip && self.ground.pairs(other).contains(&pair));
         let added: f64 = delays.map(|(other, level)| delay(other).as_secs_f64() * level).sum();
         let seconds = (self.ground.network.round_trip(&link).as_secs_f64() + added).max(1e-4);
         let bytes = match fault.amount {
@@ -197,59 +262,6 @@ impl Builder<'_> {
             _ => f64::MAX,
         };
         (bytes as u64).max(1)
-    }
-
-    fn link(&self, (source, destination): (usize, usize)) -> Link {
-        Link {
-            source: self.ground.ends[source].name.clone(),
-            destination: self.ground.ends[destination].name.clone(),
-        }
-    }
-
-    /// The pairs whose traffic passes the place of a fault.
-    fn pairs(&self, fault: &Fault) -> Vec<(usize, usize)> {
-        let way = fault.place.way().unwrap_or(Way::Both);
-        let segment = match &fault.place {
-            FaultPlace::Segment(name) => self
-                .ground
-                .network
-                .shared(name)
-                .map(|path| path.links.clone())
-                .unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        let is_at = |from: &End, to: &End| match &fault.place {
-            FaultPlace::Rse(pattern, _) => {
-                way.is_out() && pattern.fits(from.name.as_str()) || way.is_in() && pattern.fits(to.name.as_str())
-            }
-            FaultPlace::Site(pattern, _) => {
-                from.site != to.site
-                    && (way.is_out() && pattern.fits(&from.site) || way.is_in() && pattern.fits(&to.site))
-            }
-            FaultPlace::Link(pattern) => {
-                pattern.source.fits(from.name.as_str()) && pattern.destination.fits(to.name.as_str())
-            }
-            FaultPlace::Segment(_) => segment
-                .iter()
-                .any(|link| link.source == from.name && link.destination == to.name),
-            FaultPlace::Service(_) | FaultPlace::Workload(_) => false,
-        };
-        self.all_pairs()
-            .filter(|(from, to)| is_at(&self.ground.ends[*from], &self.ground.ends[*to]))
-            .collect()
-    }
-
-    fn pairs_of(&self, links: &[Link]) -> Vec<(usize, usize)> {
-        self.all_pairs()
-            .filter(|pair| links.contains(&self.link(*pair)))
-            .collect()
-    }
-
-    fn all_pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let n_ends = self.ground.ends.len();
-        (0..n_ends)
-            .flat_map(move |from| (0..n_ends).map(move |to| (from, to)))
-            .filter(|(from, to)| from != to)
     }
 
     /// A rule for the bytes of these pairs.
@@ -265,8 +277,13 @@ impl Builder<'_> {
     fn spread(&mut self, pairs: &[(usize, usize)], rule: &Rule, [at_source, at_destination]: [Option<Direction>; 2]) {
         let mut peers: BTreeMap<(usize, bool), Vec<IpAddr>> = BTreeMap::new();
         for (from, to) in pairs {
-            peers.entry((*from, true)).or_default().push(self.ground.ends[*to].ip);
-            peers.entry((*to, false)).or_default().push(self.ground.ends[*from].ip);
+            for (end, is_source, other) in [(*from, true, *to), (*to, false, *from)] {
+                let other = &self.ground.ends[other];
+                // The grid's services connect from the same address as other programs do: to cut it would cut them off.
+                if !(rule.is_cut && other.is_foreign) {
+                    peers.entry((end, is_source)).or_default().extend(other.peers());
+                }
+            }
         }
         for ((end, is_source), peers) in peers {
             let rule = Rule {

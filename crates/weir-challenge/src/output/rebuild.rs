@@ -11,6 +11,7 @@ use weir_measure::report::Event;
 use weir_measure::{Ending, Report, WindowSpec, chain, events, gauges, rows, samples, signals};
 use weir_plan::{Challenge, Overrides, Plan};
 
+use crate::faults;
 use crate::output::description::{self, RunDescription};
 use crate::output::folder::RunFolder;
 
@@ -89,7 +90,9 @@ pub fn rebuild(folder: &Path) -> Result<Report, RebuildError> {
     )?;
     let reason = reason(&plan, &replayed, RunFolder::is_running(folder));
     let reached = replayed.reached;
-    for cut in std::mem::take(&mut replayed.cut) {
+    let unread = faults::replay(folder, &plan.resolved, &mut replayed.measurement);
+    let cut = std::mem::take(&mut replayed.cut);
+    for cut in cut.iter().map(ToString::to_string).chain(unread) {
         let text = format!("the rest of a file is not in this report: {cut}");
         let t_s = reached.as_secs_f64();
         replayed.measurement.event(Event { t_s, text });

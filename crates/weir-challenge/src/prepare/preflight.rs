@@ -1,5 +1,6 @@
 //! Checks of the machine before a run, and the summary of the run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use weir_model::{GridIssuer, RseKind};
@@ -27,8 +28,13 @@ const RATE_PER_CORE: u64 = 2_000_000_000;
 ///
 /// # Errors
 /// When the data areas do not fit on the disk.
-pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
-    if let Some((fault, reason)) = faults::cannot(plan, options) {
+pub(crate) async fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
+    let near = if faults::needs_relays(plan, &options.ground) {
+        weir_grid::doors_here(&plan.grid).await.into_keys().collect()
+    } else {
+        BTreeSet::new()
+    };
+    if let Some((fault, reason)) = faults::cannot(plan, options, &near) {
         return Err(RunError::Fault {
             reason,
             name: fault.name.clone(),

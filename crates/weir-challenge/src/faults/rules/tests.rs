@@ -22,6 +22,7 @@ fn ground() -> Ground {
         name: name.parse().unwrap(),
         site: name.to_owned(),
         ip: [127, 0, 1, last].into(),
+        is_foreign: false,
     };
     Ground {
         ends: vec![end("A", 1), end("B", 2), end("C", 3)],
@@ -119,9 +120,27 @@ fn an_outage_cuts_the_door_and_what_goes_out_from_it() {
                 || rule.peers.as_deref() == Some([ip(1)].as_slice())
         );
     }
-    let issuer = of("kind = \"outage\"\nservice = \"issuer\"", &ground(), 1.0);
-    assert!(issuer["issuer"][0].is_cut && issuer.len() == 1);
-    assert!(of("kind = \"outage\"\nservice = \"transfer\"", &ground(), 1.0).is_empty());
+    for service in ["issuer", "transfer", "catalog"] {
+        let cut = of(&format!("kind = \"outage\"\nservice = \"{service}\""), &ground(), 1.0);
+        assert!(cut[&format!("service:{service}")][0].is_cut && cut.len() == 1);
+    }
+}
+
+/// A storage of another program would be out of reach, or the grid's services be cut off, which share its address.
+#[test]
+fn another_programs_storage_may_connect_from_any_address() {
+    let mut ground = ground();
+    ground.ends[2].is_foreign = true;
+    let slow = of("kind = \"capacity\"\nlink = \"A->C\"\nrate = \"8 Mb/s\"", &ground, 1.0);
+    let peers = |rule: &Rule| rule.peers.as_ref().unwrap().to_vec();
+    assert_eq!(
+        peers(&slow["A"][0]),
+        [IpAddr::from([127, 0, 1, 3]), IpAddr::from([127, 0, 0, 1])]
+    );
+    assert_eq!(peers(&slow["C"][0]), [IpAddr::from([127, 0, 1, 1])]);
+    let cut = of("kind = \"outage\"\nrse = \"C\"", &ground, 1.0);
+    assert!(cut["C"].iter().any(|rule| rule.peers.is_none() && rule.is_cut));
+    assert!(!cut.contains_key("A"), "{cut:?}");
 }
 
 /// Half a fault would be as hard as a whole one.

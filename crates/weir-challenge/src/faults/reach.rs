@@ -1,0 +1,115 @@
+//! The places that relays of a run can break: the doors of the grid's own services, and those of other programs on this machine.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_grid::{CATALOG_DOOR, ISSUER_DOOR, TRANSFER_DOOR};
+use weir_model::{GridIssuer, Rse, RseName};
+use weir_plan::Plan;
+use weir_plan::fault::{Fault, FaultKind, FaultPlace, Service};
+
+use super::ground::NetworkGround;
+use super::rules::{End, Ground};
+
+/// Why no relay can make this fault, if none can. `near` has the doors of other programs on this machine.
+pub(super) fn out_of_reach(
+    fault: &Fault,
+    plan: &Plan,
+    network: &NetworkGround,
+    near: &BTreeSet<String>,
+) -> Option<String> {
+    let far = |rse: &&Rse| !rse.kind.is_embedded() && !near.contains(rse.name.as_str());
+    let away = |rse: &Rse| format!("{} is not on this machine: no relay can stand in front of it", rse.name);
+    let named = |rse: &&Rse| matches!(&fault.place, FaultPlace::Rse(pattern, _) if pattern.fits(rse.name.as_str()));
+    if let Some(rse) = plan.grid.rses.iter().filter(named).find(far) {
+        return Some(away(rse));
+    }
+    match &fault.place {
+        FaultPlace::Service(service) => return service_out_of_reach(*service, plan, near),
+        FaultPlace::Workload(_) => return None,
+        // The door of a storage that is down takes part in every one of its transfers.
+        FaultPlace::Rse(..) if fault.kind == FaultKind::Outage => return None,
+        _ => {}
+    }
+    let ground = seen(plan, network, |_| Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let pairs = ground.pairs(fault);
+    let touched: BTreeSet<&RseName> = pairs
+        .iter()
+        .flat_map(|(from, to)| [&ground.ends[*from].name, &ground.ends[*to].name])
+        .collect();
+    if let Some(rse) = plan
+        .grid
+        .rses
+        .iter()
+        .filter(|rse| touched.contains(&rse.name))
+        .find(far)
+    {
+        return Some(away(rse));
+    }
+    mistaken(fault, &ground, &pairs)
+}
+
+/// Relays know the storages of other programs by no address of their own: why a fault would strike more than its place.
+fn mistaken(fault: &Fault, ground: &Ground, pairs: &[(usize, usize)]) -> Option<String> {
+    let foreign = |end: usize| Some(&ground.ends[end]).filter(|end| end.is_foreign);
+    if fault.kind == FaultKind::Outage {
+        let end = pairs
+            .iter()
+            .find_map(|(from, to)| foreign(*from).or_else(|| foreign(*to)))?;
+        return Some(format!(
+            "{} connects from an address that others have, too: break the storage itself (rse)",
+            end.name
+        ));
+    }
+    // Some of the storages of other programs to which a storage sends, and not all of them.
+    let is_other = |from: usize, to: usize| to != from && foreign(to).is_some() && !pairs.contains(&(from, to));
+    let (from, to) = pairs
+        .iter()
+        .filter(|(_, to)| foreign(*to).is_some())
+        .find(|(from, _)| (0..ground.ends.len()).any(|to| is_other(*from, to)))?;
+    Some(format!(
+        "{} cannot be told from other storages to which {} sends, since they connect from one address",
+        ground.ends[*to].name, ground.ends[*from].name
+    ))
+}
+
+fn service_out_of_reach(service: Service, plan: &Plan, near: &BTreeSet<String>) -> Option<String> {
+    let catalog = plan.grid.catalog.as_ref();
+    let (name, door, is_own) = match service {
+        Service::Issuer => (
+            "issuer",
+            ISSUER_DOOR,
+            matches!(plan.grid.issuer, GridIssuer::Embedded(_)),
+        ),
+        Service::Transfer => ("transfer service", TRANSFER_DOOR, plan.grid.transfer_service.is_none()),
+        Service::Catalog if !plan.makes_rules() => return Some("no workload of the challenge makes rules".to_owned()),
+        Service::Catalog => {
+            let is_own = catalog.is_none_or(|catalog| catalog.service.is_none());
+            ("catalogue", CATALOG_DOOR, is_own)
+        }
+    };
+    let is_far = !is_own && !near.contains(door);
+    is_far.then(|| format!("the {name} is not on this machine: no relay can stand in front of it"))
+}
+
+/// The storages of a plan as relays tell them apart, with the address of each; without those that have none.
+pub(super) fn seen(plan: &Plan, network: &NetworkGround, address: impl Fn(&Rse) -> Option<IpAddr>) -> Ground {
+    let size = plan
+        .rates()
+        .flat_map(|(_, rates)| &rates.links)
+        .map(|rated| rated.file_size.0)
+        .next();
+    let end = |rse: &Rse| {
+        Some(End {
+            name: rse.name.clone(),
+            site: rse.site.to_string(),
+            ip: address(rse)?,
+            is_foreign: !rse.kind.is_embedded(),
+        })
+    };
+    Ground {
+        ends: plan.grid.rses.iter().filter_map(end).collect(),
+        network: network.clone(),
+        file_size: size.unwrap_or(1_000_000) as f64,
+    }
+}
