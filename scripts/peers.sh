@@ -17,7 +17,7 @@ packages=(curl davix rclone
     gfal2-plugin-http gfal2-plugin-file gfal2-util-scripts python3-gfal2-util
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
-    activemq default-jre-headless voms-clients postgresql libfaketime strace systemd iproute2
+    activemq default-jre-headless voms-clients postgresql libfaketime strace systemd iproute2 nftables
     apache2-bin nginx-light libnginx-mod-http-dav-ext
     litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc g++ davix-dev chromium)
 [ "$purpose" != bench ] || packages+=(mmdebstrap)

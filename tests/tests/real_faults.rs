@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use weir_tests::{missed, steadily, weir};
+use weir_tests::{leave_out, missed, peers, run, steadily, weir};
 
 const GRID: &str = r#"
 name = "broken"
@@ -45,18 +46,25 @@ fn report(faults: &str) -> Result<Value> {
 
 /// Runs a challenge; gives its report.
 fn report_of(challenge: &str) -> Result<Value> {
+    report_with(challenge, &[])
+}
+
+/// Runs a challenge with these options; gives its report.
+fn report_with(challenge: &str, options: &[&str]) -> Result<Value> {
     let scratch = tempfile::tempdir()?;
     let (file, out) = (scratch.path().join("broken.toml"), scratch.path().join("runs"));
     fs::write(&file, challenge)?;
     let ran = steadily(|| {
         let _before = fs::remove_dir_all(&out);
-        weir(&[
+        let command = [
             "challenge".as_ref(),
             "run".as_ref(),
             "--out".as_ref(),
             out.as_os_str(),
             file.as_os_str(),
-        ])
+        ];
+        let options = options.iter().map(std::ffi::OsStr::new);
+        weir(&command.into_iter().chain(options).collect::<Vec<_>>())
     })?;
     anyhow::ensure!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let folder = fs::read_dir(&out)?.next().context("there is no run folder")??.path();
@@ -138,6 +146,134 @@ fn the_catalogue_is_cut_off_and_comes_back() -> Result<()> {
     );
     assert!(missed(&report, "A→C", 6.5, 9.5) > 0.8, "{fault:#}");
     assert!(missed(&report, "A→C", 13.0, 19.0) < 0.3, "it is back");
+    Ok(())
+}
+
+/// Packets would be lost by word alone, between other ends, or after the end of the fault.
+#[test]
+fn packets_are_lost_and_queue_in_a_namespace() -> Result<()> {
+    const ALLOWED: [&str; 5] = ["--user", "--map-root-user", "--net", "--", "true"];
+    if !peers() {
+        return Ok(());
+    }
+    if !run(Command::new("unshare").args(ALLOWED))?.ok() {
+        leave_out("no network namespace that a user may have");
+        return Ok(());
+    }
+    let faults = r#"
+[[fault]]
+kind = "packet-loss"
+link = "A->C"
+share = 0.4
+at = "5 s"
+for = "4 s"
+[[fault]]
+kind = "mtu"
+link = "B->C"
+size = "1 MB"
+at = "13 s"
+for = "4 s"
+[[fault]]
+kind = "capacity"
+link = "A->C"
+rate = "4 Mb/s"
+at = "22 s"
+for = "4 s"
+"#;
+    let challenge = format!("{GRID}{faults}").replace("hold = \"42 s\"", "hold = \"30 s\"");
+    let report = report_with(&challenge, &["--namespace", "--congestion-control", "reno"])?;
+    let of = |name: &str| {
+        let faults = report["faults"].as_array().unwrap();
+        faults.iter().find(|fault| fault["name"] == name).unwrap()
+    };
+    for (name, said) in [
+        ("packet-loss", "packets were dropped"),
+        ("mtu", "packets were dropped"),
+        ("capacity", "packets went through its queue"),
+    ] {
+        let acted = of(name)["acted"].as_str().unwrap_or_default();
+        let count: u64 = acted.split(' ').next().unwrap().parse()?;
+        assert!(acted.ends_with(said) && count > 20, "{name}: {acted}");
+        assert_eq!(of(name)["effect"], true, "{:#}", of(name));
+    }
+    let missed = |link: &str, from: f64| missed(&report, link, from + 0.5, from + 3.5);
+    for (link, other, from) in [("A→C", "B→C", 5.0), ("B→C", "A→C", 13.0), ("A→C", "B→C", 22.0)] {
+        let shares = (missed(link, from), missed(other, from));
+        assert!(shares.0 > 0.4 && shares.1 < 0.3, "{link} from {from} s: {shares:?}");
+    }
+    assert!(missed("A→C", 28.0) < 0.3, "nothing is broken at the end");
+    Ok(())
+}
+
+/// A run would go on without its namespace, as if its packets were lost, or end without a reason.
+#[test]
+fn a_namespace_that_cannot_be_is_refused() -> Result<()> {
+    if !peers() {
+        return Ok(());
+    }
+    let scratch = tempfile::tempdir()?;
+    let (file, outside) = (scratch.path().join("broken.toml"), scratch.path().join("outside.toml"));
+    fs::write(&file, GRID)?;
+    fs::write(
+        &outside,
+        GRID.replace(
+            "name = \"B\"\n",
+            "name = \"B\"\nurl = \"https://127.0.9.1:1094/data\"\n",
+        ),
+    )?;
+    let weir_run = format!(
+        "{} challenge run --namespace --out {}/runs",
+        weir_tests::weir_binary().display(),
+        scratch.path().display()
+    );
+    let forbidden = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces; {weir_run} {}",
+        file.display()
+    );
+    let of = |words: &[&str]| run(Command::new(words[0]).args(&words[1..]));
+    for (told, said) in [
+        (
+            of(&[
+                "unshare",
+                "--user",
+                "--map-root-user",
+                "--net",
+                "--",
+                "sh",
+                "-c",
+                &forbidden,
+            ])?,
+            "allows no network namespace",
+        ),
+        (
+            of(&[
+                "env",
+                "PATH=/nowhere",
+                "/bin/sh",
+                "-c",
+                &format!("{weir_run} {}", file.display()),
+            ])?,
+            "apt-get install util-linux",
+        ),
+        (
+            of(&[
+                "sh",
+                "-c",
+                &format!("{weir_run} --congestion-control nothing {}", file.display()),
+            ])?,
+            "congestion control nothing; it has",
+        ),
+        (
+            of(&["sh", "-c", &format!("{weir_run} {}", outside.display())])?,
+            "B cannot be reached from a network namespace",
+        ),
+    ] {
+        let is_not_allowed =
+            told.stderr.contains("allows no network namespace") || told.stderr.contains("unshare failed");
+        assert!(told.stderr.contains(said) || is_not_allowed, "{said}: {told:?}");
+        assert_ne!(told.code, Some(0), "{told:?}");
+    }
+    assert!(!scratch.path().join("runs").exists(), "a folder was made");
     Ok(())
 }
 

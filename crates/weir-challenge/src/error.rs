@@ -38,6 +38,12 @@ pub enum RunError {
         /// Its place.
         place: String,
     },
+    /// The run has a network of its own, and needs a door outside of it.
+    #[error("{door} cannot be reached from a network namespace")]
+    Outside {
+        /// The door.
+        door: String,
+    },
     /// The grid does not start.
     #[error("could not start the grid")]
     Grid(#[from] weir_grid::GridError),
@@ -81,6 +87,7 @@ impl RunError {
                 Some("see [transfer] of the grid file, and whether the service trusts the authority of the certificate")
             }
             Self::Fault { .. } => Some("remove it, or run the challenge with weir sim run"),
+            Self::Outside { .. } => Some("run without --namespace, or let it start with the grid"),
             Self::NoDoor { .. } | Self::Interrupted => None,
         }
     }

@@ -50,11 +50,13 @@ mod verify;
 
 pub use error::RunError;
 pub use execute::progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use weir_network::namespace;
+
 pub use faults::{DiskRates, NetworkGround, SharedPath};
 pub use inject::injection::{
     Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Passages, Phase, RuleCopy, RuleTerms,
 };
-pub use options::{Options, Stop};
+pub use options::{Options, RunNetwork, Stop};
 pub use output::assemble::{build, write_report, write_report_into};
 pub use output::folder::{PartFile, RunFolder, write_atomically};
 pub use output::html::{NoPlace, render, render_data};

@@ -26,10 +26,22 @@ pub struct Options {
     pub breakable: bool,
     /// Whether the storages of each site run in a process of their own; also where a fault of the plan needs it.
     pub processes: bool,
+    /// Where the packets of the run go.
+    pub network: RunNetwork,
     /// The `weir` binary, which runs the processes of sites; without it there are none.
     pub program: Option<PathBuf>,
     /// Command line that runs the same again.
     pub command: String,
+}
+
+/// The network in which a run takes place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RunNetwork {
+    /// The network of this machine.
+    #[default]
+    Host,
+    /// The namespace that this process has [prepared](crate::namespace::prepare), so that faults can act on packets.
+    Namespace,
 }
 
 /// How a run is told to stop.

@@ -174,18 +174,31 @@ pub(crate) struct ChallengeRunArguments {
     /// Look at storage that does not start with the grid for at most this long before anything begins, or not at all (none)
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_preflight)]
     pub(crate) preflight: PreflightLimit,
-    /// Take faults by hand while it runs, of every kind (weir fault add)
-    #[arg(long)]
-    pub(crate) breakable: bool,
-    /// Run the storages of each site in a process of their own, which faults can stop and kill
-    #[arg(long)]
-    pub(crate) processes: bool,
+    #[command(flatten)]
+    pub(crate) faults: RunFaultArguments,
     /// Keep the data areas of the embedded grid after the run
     #[arg(long)]
     pub(crate) keep: bool,
     /// Put the run folder here
     #[arg(long, value_name = "DIR", default_value = "weir-runs")]
     pub(crate) out: PathBuf,
+}
+
+/// The means that a run has for faults.
+#[derive(Debug, Args)]
+pub(crate) struct RunFaultArguments {
+    /// Take faults by hand while it runs, of every kind (weir fault add)
+    #[arg(long)]
+    pub(crate) breakable: bool,
+    /// Run the storages of each site in a process of their own, which faults can stop and kill
+    #[arg(long)]
+    pub(crate) processes: bool,
+    /// Run in a network namespace of its own, in which faults act on packets: packet-loss, mtu, capacity
+    #[arg(long)]
+    pub(crate) namespace: bool,
+    /// Congestion control of TCP in the namespace (cubic, bbr, reno)
+    #[arg(long, value_name = "NAME", requires = "namespace")]
+    pub(crate) congestion_control: Option<String>,
 }
 
 /// `weir challenge new`

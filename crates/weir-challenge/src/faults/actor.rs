@@ -7,21 +7,23 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use weir_grid::{Disk, EmbeddedGrid, Processes, SiteOrder};
 use weir_model::Pattern;
+use weir_network::packets::Packets;
 use weir_network::relay::{Passed, Relay};
 use weir_plan::Plan;
 use weir_plan::fault::{Amount, Course, Fault, FaultKind, FaultPlace, Level, Service, level_at};
 
-use super::ground::NetworkGround;
 use super::injection::Broken;
 use super::journal;
 use super::means::{self, Here};
 use super::operator::Operator;
 use super::orders::{FaultState, FaultStates, Order, Orders};
+use super::packets::{counter, packet_rules};
 use super::reach::seen;
-use super::rules::{Buckets, Ground, dead, disks, rules};
+use super::rules::{Buckets, Ground, dead, disks, is_of_packets, rules};
 use super::store::{Hold, StoreLock};
 use crate::execute::clock::Clock;
 use crate::execute::live::SharedMeasurement;
+use crate::options::{Options, RunNetwork};
 use crate::output::folder::RunFolder;
 
 /// Longest pause between two looks for orders.
@@ -47,9 +49,11 @@ struct Actor {
     before: Vec<Option<Passed>>,
     passed: Vec<Passed>,
     store: Option<StoreLock>,
+    /// The packets of the run, if it has a network namespace of its own.
+    packets: Option<Packets>,
     /// The processes of sites, if they have their own.
     sites: Option<Arc<Processes>>,
-    /// Why a site's process did not do what it should.
+    /// Why a site's process, or the packets, did not do what they should.
     disobeyed: BTreeMap<String, String>,
     operator: Operator,
     /// Servers that have died, and when each is back.
@@ -68,7 +72,7 @@ impl Acting {
     pub(crate) fn start(
         plan: &Plan,
         grid: &EmbeddedGrid,
-        network: &NetworkGround,
+        options: &Options,
         (clock, broken, measurement): (Clock, &Broken, &SharedMeasurement),
         folder: &Arc<RunFolder>,
     ) -> Self {
@@ -80,10 +84,11 @@ impl Acting {
             passed: Vec::new(),
             faults: Vec::new(),
             broken: broken.clone(),
-            ground: ground(plan, grid, network),
+            ground: ground(plan, grid, options),
             buckets: Buckets::default(),
             relays: grid.relays().clone(),
             disks: grid.disks().clone(),
+            packets: (options.network == RunNetwork::Namespace).then(Packets::default),
             store: grid.transfer_store().map(|path| StoreLock::new(&path)),
             sites: grid.processes().cloned(),
             disobeyed: BTreeMap::new(),
@@ -121,9 +126,15 @@ async fn act(actor: Arc<tokio::sync::Mutex<Actor>>, clock: Clock) {
 }
 
 /// The storages of a running grid, by the addresses of the relays in front of them.
-fn ground(plan: &Plan, grid: &EmbeddedGrid, network: &NetworkGround) -> Ground {
+fn ground(plan: &Plan, grid: &EmbeddedGrid, options: &Options) -> Ground {
     let relays = grid.relays();
-    seen(plan, network, |rse| Some(relays.get(rse.name.as_str())?.address().ip()))
+    let ground = seen(plan, &options.ground, |rse| {
+        Some(relays.get(rse.name.as_str())?.address())
+    });
+    Ground {
+        has_packets: options.network == RunNetwork::Namespace,
+        ..ground
+    }
 }
 
 impl Actor {
@@ -211,6 +222,11 @@ impl Actor {
         let here = Here {
             ground: &self.ground.network,
             near: &near,
+            network: if self.packets.is_some() {
+                RunNetwork::Namespace
+            } else {
+                RunNetwork::Host
+            },
             has_processes: self.sites.is_some(),
             has_program: true,
             has_clock: self.sites.as_ref().is_some_and(|sites| sites.has_clock()),
@@ -283,6 +299,7 @@ impl Actor {
         for (rse, disk) in &self.disks {
             disk.set(slow.remove(rse).unwrap_or_default());
         }
+        self.order_packets().await;
         self.hold_store();
         self.order_sites();
         if moment.is_none() {
@@ -309,6 +326,40 @@ impl Actor {
                 self.before[at] = None;
             }
             _ => {}
+        }
+    }
+
+    /// Lets packets be lost, or queue.
+    async fn order_packets(&mut self) {
+        let Some(packets) = &mut self.packets else { return };
+        let faults = self
+            .faults
+            .iter()
+            .map(|(fault, _)| fault)
+            .zip(self.levels.iter().copied());
+        if let Err(error) = packets.set(&packet_rules(&self.ground, faults)).await {
+            self.folder.log(&format!("faults could not act on packets: {error}"));
+            let meant = self
+                .faults
+                .iter()
+                .map(|(fault, _)| fault)
+                .filter(|fault| is_of_packets(fault.kind));
+            let meant: Vec<String> = meant.map(|fault| fault.name.clone()).collect();
+            self.disobeyed
+                .extend(meant.into_iter().map(|name| (name, error.to_string())));
+        }
+    }
+
+    /// What became of packets, in words.
+    fn of_packets(&self, at: usize, fault: &Fault, packets: &Packets) -> String {
+        let met = packets.met(&counter(at));
+        let text = match fault.kind {
+            FaultKind::Capacity => format!("{met} packets went through its queue"),
+            _ => format!("{met} packets were dropped"),
+        };
+        match self.disobeyed.get(&fault.name) {
+            Some(error) => format!("{text}; not all: {error}"),
+            None => text,
         }
     }
 
@@ -387,6 +438,12 @@ impl Actor {
         let state = |(at, (fault, _)): (usize, &(Fault, Course))| {
             let text = match (fault.kind, &fault.place) {
                 (_, FaultPlace::Workload(_)) => return None,
+                (kind, _)
+                    if is_of_packets(kind)
+                        && let Some(packets) = &self.packets =>
+                {
+                    self.of_packets(at, fault, packets)
+                }
                 (FaultKind::SlowStore | FaultKind::FrozenStore, _) => {
                     let held = self.store.as_ref().map(StoreLock::held).unwrap_or_default();
                     format!("its database was held for {:.1} s", held.as_secs_f64())

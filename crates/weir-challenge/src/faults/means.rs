@@ -8,13 +8,14 @@ use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
 use super::reach::out_of_reach;
-use crate::options::Options;
+use crate::options::{Options, RunNetwork};
 
 /// The first fault of a plan that cannot be made here, and the reason. `near` has the doors of other programs on this machine.
 pub(crate) fn cannot<'p>(plan: &'p Plan, options: &Options, near: &BTreeSet<String>) -> Option<(&'p Fault, String)> {
     let here = Here {
         ground: &options.ground,
         near,
+        network: options.network,
         has_processes: with_processes(plan, options),
         has_program: options.program.is_some(),
         has_clock: weir_grid::clock_library().is_some(),
@@ -35,6 +36,8 @@ pub(super) struct Here<'h> {
     pub(super) ground: &'h NetworkGround,
     /// The doors of other programs that have relays.
     pub(super) near: &'h BTreeSet<String>,
+    /// Where the packets go.
+    pub(super) network: RunNetwork,
     /// Whether the storages of each site have a process of their own.
     pub(super) has_processes: bool,
     /// Whether there is a program that can be these processes.
@@ -78,6 +81,7 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         FaultKind::Mixing => disks(fault, plan).or_else(|| mixing(fault, plan, ground)),
         kind if is_of_disks(kind) => disks(fault, plan),
         FaultKind::RoundTrip | FaultKind::Mtu | FaultKind::SlowIssuer | FaultKind::FailingIssuer => by_relay(None),
+        FaultKind::PacketLoss if here.network == RunNetwork::Namespace => by_relay(None),
         FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
         FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, ground)),
         FaultKind::Failures => by_relay(failures(fault, plan)),
@@ -194,8 +198,14 @@ fn window(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
         .iter()
         .any(|other| other.kind == FaultKind::RoundTrip && other.place == fault.place);
     let known = !ground.round_trips.is_empty();
-    (!delayed && !known)
-        .then(|| "it bounds a transfer only over a round trip: add the fault round-trip at the same link".to_owned())
+    (!delayed && !known).then(|| {
+        let or = if fault.kind == FaultKind::PacketLoss {
+            ", or lose packets (--namespace)"
+        } else {
+            ""
+        };
+        format!("it bounds a transfer only over a round trip: add the fault round-trip at the same link{or}")
+    })
 }
 
 fn failures(fault: &Fault, plan: &Plan) -> Option<String> {

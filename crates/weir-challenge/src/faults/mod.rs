@@ -20,6 +20,7 @@ mod journal;
 mod means;
 mod operator;
 pub mod orders;
+mod packets;
 mod reach;
 mod rules;
 mod store;

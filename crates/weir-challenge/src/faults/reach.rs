@@ -1,7 +1,7 @@
 //! The places that relays of a run can break: the doors of the grid's own services, and those of other programs on this machine.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use weir_grid::{CATALOG_DOOR, ISSUER_DOOR, TRANSFER_DOOR};
 use weir_model::{GridIssuer, Rse, RseName};
@@ -31,7 +31,8 @@ pub(super) fn out_of_reach(
         FaultPlace::Rse(..) if fault.kind == FaultKind::Outage => return None,
         _ => {}
     }
-    let ground = seen(plan, network, |_| Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let anywhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+    let ground = seen(plan, network, |_| Some(anywhere));
     let pairs = ground.pairs(fault);
     let touched: BTreeSet<&RseName> = pairs
         .iter()
@@ -93,7 +94,7 @@ fn service_out_of_reach(service: Service, plan: &Plan, near: &BTreeSet<String>) 
 }
 
 /// The storages of a plan as relays tell them apart, with the address of each; without those that have none.
-pub(super) fn seen(plan: &Plan, network: &NetworkGround, address: impl Fn(&Rse) -> Option<IpAddr>) -> Ground {
+pub(super) fn seen(plan: &Plan, network: &NetworkGround, address: impl Fn(&Rse) -> Option<SocketAddr>) -> Ground {
     let size = plan
         .rates()
         .flat_map(|(_, rates)| &rates.links)
@@ -103,13 +104,14 @@ pub(super) fn seen(plan: &Plan, network: &NetworkGround, address: impl Fn(&Rse) 
         Some(End {
             name: rse.name.clone(),
             site: rse.site.to_string(),
-            ip: address(rse)?,
+            door: address(rse)?,
             is_foreign: !rse.kind.is_embedded(),
         })
     };
     Ground {
         ends: plan.grid.rses.iter().filter_map(end).collect(),
         network: network.clone(),
+        has_packets: false,
         file_size: size.unwrap_or(1_000_000) as f64,
     }
 }

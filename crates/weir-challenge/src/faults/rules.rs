@@ -5,7 +5,7 @@
 //! connect from their own addresses, so that either relay knows the other end.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ const SURELY: f64 = 14.0;
 pub(super) struct End {
     pub(super) name: RseName,
     pub(super) site: String,
-    pub(super) ip: IpAddr,
+    /// The address that everybody knows.
+    pub(super) door: SocketAddr,
     /// Whether it is another program's. Then it connects from an address that the system chooses.
     pub(super) is_foreign: bool,
 }
@@ -38,8 +39,9 @@ pub(super) struct End {
 impl End {
     /// The addresses that its connections may come from.
     fn peers(&self) -> Vec<IpAddr> {
-        let chosen = (self.is_foreign && self.ip.is_loopback()).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        std::iter::once(self.ip).chain(chosen).collect()
+        let ip = self.door.ip();
+        let chosen = (self.is_foreign && ip.is_loopback()).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        std::iter::once(ip).chain(chosen).collect()
     }
 }
 
@@ -48,6 +50,8 @@ impl End {
 pub(super) struct Ground {
     pub(super) ends: Vec<End>,
     pub(super) network: NetworkGround,
+    /// Whether packets can be lost and queue: then relays leave that to them.
+    pub(super) has_packets: bool,
     /// Size of the files of the first workload that holds a rate.
     pub(super) file_size: f64,
 }
@@ -134,9 +138,16 @@ pub(super) fn rules(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
     };
     builder.network(on, buckets);
     for (fault, level) in on {
-        builder.fault(fault, *level, on, buckets);
+        if !(ground.has_packets && is_of_packets(fault.kind)) {
+            builder.fault(fault, *level, on, buckets);
+        }
     }
     rules
+}
+
+/// Whether a fault acts on packets where it can.
+pub(super) fn is_of_packets(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::PacketLoss | FaultKind::Mtu | FaultKind::Capacity)
 }
 
 struct Builder<'r> {
@@ -393,7 +404,7 @@ fn rate(fault: &Fault, level: Level) -> BitRate {
 }
 
 /// A limit that a fault sets: at a part of its level it is so much less hard.
-fn softened(fault: &Fault, level: Level) -> BitRate {
+pub(super) fn softened(fault: &Fault, level: Level) -> BitRate {
     match fault.amount {
         Amount::Rate(rate) => rate.scale(1.0 / level),
         _ => BitRate(u64::MAX),

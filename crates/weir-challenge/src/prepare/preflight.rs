@@ -10,7 +10,7 @@ use weir_units::Bytes;
 
 use crate::execute::progress::{Preflight, Progress, Update};
 use crate::faults;
-use crate::options::Options;
+use crate::options::{Options, RunNetwork};
 use crate::{RunError, prepare::host};
 
 /// Open files a running transfer needs: a connection at each end of source and destination, one to the transfer service,
@@ -29,6 +29,11 @@ const RATE_PER_CORE: u64 = 2_000_000_000;
 /// # Errors
 /// When the data areas do not fit on the disk.
 pub(crate) async fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
+    if options.network == RunNetwork::Namespace
+        && let Some(door) = outside(plan)
+    {
+        return Err(RunError::Outside { door });
+    }
     let near = if faults::needs_relays(plan, &options.ground) {
         weir_grid::doors_here(&plan.grid).await.into_keys().collect()
     } else {
@@ -69,6 +74,23 @@ pub(crate) async fn check(plan: &Plan, options: &Options, progress: &dyn Progres
         }),
         _ => Ok(()),
     }
+}
+
+/// A door that does not start with the grid, if there is one.
+fn outside(plan: &Plan) -> Option<String> {
+    let grid = &plan.grid;
+    let storage = grid.rses.iter().find(|rse| !rse.kind.is_embedded());
+    let catalog = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
+    let service = [
+        ("the issuer", matches!(grid.issuer, GridIssuer::External(_))),
+        ("the transfer service", grid.transfer_service.is_some()),
+        ("the catalogue", catalog.is_some()),
+        ("the broker", grid.broker.is_some()),
+    ];
+    let service = service.into_iter().find(|(_, is_outside)| *is_outside);
+    storage
+        .map(|rse| rse.name.to_string())
+        .or(service.map(|(name, _)| name.to_owned()))
 }
 
 /// Describes in one sentence what the run will start.

@@ -289,7 +289,7 @@ impl RunTask<'_> {
             signals: Some(signals),
             sampled: Duration::ZERO,
         };
-        let acting = Acting::start(self.plan, grid, &self.options.ground, of_run, self.folder);
+        let acting = Acting::start(self.plan, grid, self.options, of_run, self.folder);
         let end = drive.run().await;
         let acted = acting.end().await;
         telling.abort();

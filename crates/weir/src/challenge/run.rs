@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
-use weir_challenge::{Options, RunOutcome, Stop};
+use weir_challenge::{Options, RunNetwork, RunOutcome, Stop, namespace};
 use weir_measure::report::{Totals, Verdict};
 
 use super::watch::Watch;
@@ -27,13 +27,21 @@ pub(crate) struct Ran<'a> {
 /// Runs the challenge of a file.
 pub(super) fn run(arguments: &ChallengeRunArguments, output: &Output) -> Result<Exit, Failure> {
     let plan = resolve(&arguments.file, &arguments.overrides)?;
+    if arguments.faults.namespace {
+        enter_namespace(arguments.faults.congestion_control.as_deref())?;
+    }
     let options = Options {
         out: arguments.out.clone(),
         keep: arguments.keep,
         audit: arguments.audit,
         preflight: arguments.preflight.0,
-        breakable: arguments.breakable,
-        processes: arguments.processes,
+        breakable: arguments.faults.breakable,
+        processes: arguments.faults.processes,
+        network: if arguments.faults.namespace {
+            RunNetwork::Namespace
+        } else {
+            RunNetwork::Host
+        },
         program: std::env::current_exe().ok(),
         command: command(arguments, plan.seed, plan.scale),
         ..Options::default()
@@ -58,6 +66,22 @@ pub(super) fn run(arguments: &ChallengeRunArguments, output: &Output) -> Result<
     summary::print(&outcome, output);
     output.done(&ran(&outcome));
     Ok(exit(&outcome))
+}
+
+/// Goes on in a network namespace of this command's own.
+fn enter_namespace(congestion: Option<&str>) -> Result<(), Failure> {
+    let failure = |error: namespace::NamespaceError| {
+        let remedy = error.remedy();
+        let failure = Failure::could_not_run(error);
+        match remedy {
+            Some(remedy) => failure.with_remedy(remedy),
+            None => failure,
+        }
+    };
+    if !namespace::is_inside() {
+        return Err(failure(namespace::enter()));
+    }
+    namespace::prepare(congestion).map_err(failure)
 }
 
 /// The first signal stops injection, the second every wait.
@@ -131,6 +155,12 @@ fn command(arguments: &ChallengeRunArguments, seed: u64, scale: f64) -> String {
     words.push(format!("--seed {seed}"));
     if let Some(percent) = arguments.audit {
         words.push(format!("--audit {percent}%"));
+    }
+    if arguments.faults.namespace {
+        words.push("--namespace".to_owned());
+    }
+    if let Some(name) = &arguments.faults.congestion_control {
+        words.push(format!("--congestion-control {}", quoted(name)));
     }
     words.join(" ")
 }

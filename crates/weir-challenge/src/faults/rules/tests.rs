@@ -21,12 +21,13 @@ fn ground() -> Ground {
     let end = |name: &str, last: u8| End {
         name: name.parse().unwrap(),
         site: name.to_owned(),
-        ip: [127, 0, 1, last].into(),
+        door: SocketAddr::new([127, 0, 1, last].into(), 4_000),
         is_foreign: false,
     };
     Ground {
         ends: vec![end("A", 1), end("B", 2), end("C", 3)],
         network: NetworkGround::default(),
+        has_packets: false,
         file_size: 1e6,
     }
 }
