@@ -3,12 +3,13 @@
 //! Every call goes to the directory. While a fault is on, reads and writes take their turn at a rate, and the end of a file or a
 //! deletion takes longer. The storage sees slow disks, as its own signals say; nothing above the back end knows.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use weir_auth::StoragePath;
 use weir_network::relay::Bucket;
 use weir_storage::backend::{
@@ -58,6 +59,8 @@ pub struct Disk {
     refused: AtomicU64,
     gone: AtomicU64,
     drawn: AtomicU64,
+    /// Files that will be gone, and when.
+    doomed: Mutex<VecDeque<(Instant, StoragePath)>>,
     overload: Bucket,
 }
 
@@ -71,6 +74,7 @@ impl Default for Disk {
             refused: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             drawn: AtomicU64::new(1),
+            doomed: Mutex::default(),
             overload: Bucket::new(u64::MAX),
         }
     }
@@ -129,16 +133,27 @@ impl Disk {
         let _always = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Whether a file that has come is gone at once: a share of them, in a fixed order (golden ratio).
-    fn loses(&self) -> bool {
+    /// A file has come, which may be one of those that will be gone: a share of them, in a fixed order (golden ratio).
+    fn may_lose(&self, path: &StoragePath) {
         let share = self.now.read().vanish;
         if share <= 0.0 {
-            return false;
+            return;
         }
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        let lost = (number as f64 * 0.618_033_988_749_895).fract() < share;
-        self.gone.fetch_add(u64::from(lost), Ordering::Relaxed);
-        lost
+        if (number as f64 * 0.618_033_988_749_895).fract() < share {
+            self.doomed
+                .lock()
+                .push_back((Instant::now() + GONE_AFTER, path.clone()));
+        }
+    }
+
+    /// The next file that is gone by now.
+    fn doomed(&self) -> Option<StoragePath> {
+        let mut doomed = self.doomed.lock();
+        let (due, _) = doomed.front()?;
+        (*due <= Instant::now())
+            .then(|| doomed.pop_front())?
+            .map(|(_, path)| path)
     }
 
     /// The share of the rates that is left when files are read and written at once.
@@ -206,6 +221,9 @@ const WRITE: usize = 1;
 /// Bytes that are read back at once.
 const BLOCK: usize = 1 << 20;
 
+/// The time after which a file is gone: the services that asked for it have looked at it before.
+const GONE_AFTER: Duration = Duration::from_secs(2);
+
 /// Pause between two looks for a place.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -271,6 +289,16 @@ impl SlowBackend {
         })
     }
 
+    /// Loses the files whose time has come. Every look at the storage begins with it.
+    fn lose(&self) {
+        while let Some(path) = self.disk.doomed() {
+            if let Ok((gone, _changed)) = self.inner.remove_file(&path) {
+                self.disk.free(gone.size);
+                self.disk.gone.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     fn delete(&self) {
         let time = self.disk.now.read().deletion;
         self.disk.wait(time);
@@ -279,19 +307,23 @@ impl SlowBackend {
 
 impl Backend for SlowBackend {
     fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
+        self.lose();
         self.inner.stat(path)
     }
 
     fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError> {
+        self.lose();
         self.inner.list(path)
     }
 
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
+        self.lose();
         let active = Active::begin(&self.disk, READ);
         self.inner.open(path).map(|reader| self.reader(reader, active))
     }
 
     fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
+        self.lose();
         // One that has to wait for a place is opened by the call that may wait.
         let active = Active::at_once(&self.disk, READ)?;
         self.inner.open_cached(path).map(|reader| self.reader(reader, active))
@@ -464,11 +496,7 @@ impl Draft for SlowDraft {
             disk.read_back(&*backend.open(path)?)?;
         }
         disk.keep(published.meta.size, published.replaced.map_or(0, |meta| meta.size));
-        if disk.loses()
-            && let Ok((gone, _changed)) = backend.remove_file(path)
-        {
-            disk.free(gone.size);
-        }
+        disk.may_lose(path);
         Ok(published)
     }
 }

@@ -16,6 +16,9 @@ pub struct NetworkGround {
     pub shared: Vec<SharedPath>,
     /// Rates of the disks of embedded storages.
     pub disks: Vec<(RseName, DiskRates)>,
+    /// Bytes of a segment of TCP; by default that of Ethernet. Where rates are smaller and round trips shorter than in the
+    /// challenge, so is the segment: else losses would allow a stream the rate of the whole challenge.
+    pub segment: Option<f64>,
 }
 
 /// The rates of a storage's disks; without a limit where there is none.

@@ -269,7 +269,9 @@ impl Builder<'_> {
         let seconds = (self.ground.network.round_trip(&link).as_secs_f64() + added).max(1e-4);
         let bytes = match fault.amount {
             Amount::Size(size) => size.0 as f64 / level / seconds,
-            Amount::Share(share) => SEGMENT / seconds * MATHIS / (share * level).sqrt(),
+            Amount::Share(share) => {
+                self.ground.network.segment.unwrap_or(SEGMENT) / seconds * MATHIS / (share * level).sqrt()
+            }
             _ => f64::MAX,
         };
         (bytes as u64).max(1)

@@ -144,9 +144,11 @@ fn a_full_disk_refuses_and_a_bad_one_loses() {
         vanish: 0.5,
         ..SlowDisk::default()
     });
-    let kept = (0..20)
-        .filter(|n| backend.stat(&write(&format!("f{n}"), 10).unwrap()).is_ok())
-        .count();
+    // A transfer service that looks at once finds them all.
+    let came: Vec<StoragePath> = (0..20).map(|n| write(&format!("f{n}"), 10).unwrap()).collect();
+    assert!(came.iter().all(|path| backend.stat(path).is_ok()) && disk.gone() == 0);
+    std::thread::sleep(GONE_AFTER);
+    let kept = came.iter().filter(|path| backend.stat(path).is_ok()).count();
     assert!((8..=12).contains(&kept), "{kept}");
     assert_eq!(disk.gone(), 20 - kept as u64);
 }

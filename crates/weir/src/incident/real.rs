@@ -20,6 +20,8 @@ use crate::output::Output;
 
 /// What one machine carries with debug services, too.
 const SMALLER: Smaller = Smaller { rates: 100, times: 15 };
+/// Bytes of a segment of TCP on Ethernet.
+const SEGMENT: f64 = 1_448.0;
 
 /// Runs incidents one after the other; those that have no means here are told by name.
 pub(super) fn run(incidents: &[Incident], arguments: &IncidentRunArguments, output: &Output) -> Result<Exit, Failure> {
@@ -113,7 +115,10 @@ fn ground(challenge: &Challenge) -> Result<NetworkGround, Failure> {
     let plan = SimPlan::of(resolved(challenge)?)
         .map_err(|problems| Failure::problems(&format!("the incident {}", challenge.name), &problems))?;
     let scene = Scene::new(&plan);
-    let mut ground = NetworkGround::default();
+    let mut ground = NetworkGround {
+        segment: Some(SEGMENT / (SMALLER.rates as f64 * f64::from(SMALLER.times))),
+        ..NetworkGround::default()
+    };
     for link in &scene.links {
         let rate = link.stream_rates.iter().flatten().min();
         ground
