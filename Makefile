@@ -144,6 +144,7 @@ bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD
 	@cargo bench --locked -p weir-sched --bench decisions
 	@cargo run --release --locked -q -p weir-sim --example network_cost
 	@cargo run --release --locked -q -p weir-sim --example simulation_cost
+	@cargo run --release --locked -q -p weir-network --example relay_cost
 	scripts/peers.sh bench
 	cargo test --release --locked -p weir-transfer --lib rates_of -- --ignored --nocapture --test-threads 1
 	$(MAKE) build

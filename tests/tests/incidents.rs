@@ -65,3 +65,43 @@ fn unknown_incidents_are_told_so() -> Result<()> {
     );
     Ok(())
 }
+
+/// An incident would show in the simulator alone, or its remedy not mend real services.
+#[test]
+fn a_sample_of_incidents_shows_on_real_services() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let run = |id: &str| -> Result<Value> {
+        let out = scratch.path().join(id);
+        let ran = weir(&[
+            "incident",
+            "run",
+            id,
+            "--real",
+            "--json",
+            "--out",
+            &out.to_string_lossy(),
+        ])?;
+        anyhow::ensure!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+        Ok(ran.envelope()?["data"]["ran"][0].clone())
+    };
+    // A machine whose disk stands still for seconds is no fault of the incident.
+    let steadily = |id: &str| -> Result<Value> {
+        let mut ran = run(id)?;
+        for _ in 0..2 {
+            if ran["ok"] != true {
+                ran = run(id)?;
+            }
+        }
+        Ok(ran)
+    };
+    // A finding of the audit, and a deficit with an error of its own.
+    let ran = std::thread::scope(|scope| {
+        let threads = ["INC-D47", "INC-M7"].map(|id| scope.spawn(move || steadily(id)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    for ran in ran {
+        let ran = ran?;
+        assert_eq!((&ran["ok"], &ran["world"]), (&true.into(), &"real".into()), "{ran:#}");
+    }
+    Ok(())
+}

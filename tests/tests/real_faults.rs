@@ -431,6 +431,11 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
         ),
         (
             &here,
+            "kind = \"small-files\"\nworkload = \"rates\"\nsize = \"1 MB\"",
+            "it has no means in a real run yet",
+        ),
+        (
+            &here,
             "kind = \"volume\"\nworkload = \"rates\"\nfactor = 2",
             "more than was asked cannot be injected",
         ),

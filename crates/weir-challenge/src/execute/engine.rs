@@ -248,6 +248,7 @@ impl<D: InjectionDoor> Engine<D> {
         let destination_door = &self.doors[ends.destination];
         for file in &wanted.files {
             let source = self.sources.file(file.source);
+            let missing = if file.is_missing { ".missing" } else { "" };
             let path = match &source.did {
                 Some(_) => source.path.clone(),
                 None => format!(
@@ -257,7 +258,7 @@ impl<D: InjectionDoor> Engine<D> {
             };
             orders.push(Order {
                 id: file.id,
-                source: source_door.url_of(&source.path),
+                source: source_door.url_of(&source.path) + missing,
                 destination: destination_door.url_of(&path),
                 size: Bytes(source.size),
                 checksum: source.checksum.clone(),

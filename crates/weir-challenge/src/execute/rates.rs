@@ -131,7 +131,7 @@ impl RatesDriver {
                 workload.due = workload.due.map(|due| due.max(moment + comb));
             }
             workload.skip(&mut injections, &broken);
-            workload.submit(&injections, engine);
+            workload.submit(&injections, &broken, engine);
         }
         self.close_rows(now);
     }
@@ -226,7 +226,12 @@ impl RatesWorkload {
     }
 
     /// Submits the due injections, one job or one rule per link.
-    fn submit<D: InjectionDoor>(&mut self, injections: &[Injection], engine: &mut Engine<D>) {
+    fn submit<D: InjectionDoor>(
+        &mut self,
+        injections: &[Injection],
+        broken: &WorkloadCondition,
+        engine: &mut Engine<D>,
+    ) {
         let mut files: BTreeMap<usize, Vec<WantedFile>> = BTreeMap::new();
         for injection in injections {
             let index = self.index[&injection.link];
@@ -242,6 +247,7 @@ impl RatesWorkload {
             files.entry(index).or_default().push(WantedFile {
                 id: injection.id,
                 source,
+                is_missing: self.condition.misses(broken),
                 wanted: Duration::from_nanos(injection.wanted_at.0),
             });
         }

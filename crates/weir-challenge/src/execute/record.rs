@@ -34,6 +34,8 @@ pub(crate) struct WantedFile {
     pub(crate) id: u64,
     /// Index among the run's source files.
     pub(crate) source: usize,
+    /// Whether a fault lets it not be at its source.
+    pub(crate) is_missing: bool,
     /// When the plan wanted it.
     pub(crate) wanted: Duration,
 }

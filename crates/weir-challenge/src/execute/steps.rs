@@ -71,6 +71,7 @@ impl StepsDriver {
         let file = |injection: &StepInjection| WantedFile {
             id: injection.id,
             source: places.sources[injection.file as usize],
+            is_missing: false,
             wanted: now,
         };
         engine.submit(Wanted {

@@ -67,6 +67,8 @@ pub(crate) struct Condition {
     stopped_until: Timestamp,
     /// The part of a file by which a wrong volume is behind.
     owed: f64,
+    /// The same of files that are not at their sources.
+    lost: f64,
     /// Files that it counts and that never came to be.
     pub(crate) skipped: u64,
 }
@@ -91,6 +93,16 @@ impl Condition {
         }
         comes
     }
+
+    /// Whether the next file is not at its source.
+    pub(crate) fn misses(&mut self, broken: &WorkloadCondition) -> bool {
+        self.lost += broken.missing;
+        let is_missing = self.lost >= 1.0 - 1e-9;
+        if is_missing {
+            self.lost -= 1.0;
+        }
+        is_missing
+    }
 }
 
 #[cfg(test)]
@@ -110,5 +122,10 @@ mod tests {
         assert_eq!((came, of.skipped), (300, 700));
         let whole = (0..50).filter(|_| of.injects(&WorkloadCondition::default())).count();
         assert_eq!(whole, 50);
+        let broken = WorkloadCondition {
+            missing: 0.7,
+            ..WorkloadCondition::default()
+        };
+        assert_eq!((0..1_000).filter(|_| of.misses(&broken)).count(), 700);
     }
 }

@@ -87,6 +87,7 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         FaultKind::Failures => by_relay(failures(fault, plan)),
         FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore | FaultKind::LateDecisions => transfer(plan),
         FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
+        FaultKind::MissingSource => rated(fault, plan).or_else(|| by_transfers(fault, plan)),
         FaultKind::Volume => match fault.amount {
             Amount::Factor(factor) if factor > 1.0 => Some("more than was asked cannot be injected".to_owned()),
             _ => rated(fault, plan),
@@ -178,6 +179,22 @@ fn rated(fault: &Fault, plan: &Plan) -> Option<String> {
     let holds = |workload: &Workload| pattern.fits(workload.name()) && matches!(workload, Workload::Rates(_));
     let any = plan.workloads.iter().any(holds);
     (!any).then(|| "it acts on workloads that hold rates".to_owned())
+}
+
+/// Rules copy files that the catalogue knows.
+fn by_transfers(fault: &Fault, plan: &Plan) -> Option<String> {
+    let FaultPlace::Workload(pattern) = &fault.place else {
+        return None;
+    };
+    let of_rules = |workload: &&Workload| {
+        pattern.fits(workload.name())
+            && matches!(workload, Workload::Rates(rates) if rates.inject == weir_plan::Inject::Rules)
+    };
+    let workload = plan.workloads.iter().find(of_rules)?;
+    Some(format!(
+        "{} copies by rules files that the catalogue knows",
+        workload.name()
+    ))
 }
 
 fn place(fault: &Fault, ground: &NetworkGround) -> Option<String> {

@@ -203,6 +203,7 @@ fn wanted(ids: std::ops::Range<u64>) -> Wanted {
             .map(|id| WantedFile {
                 id,
                 source: 0,
+                is_missing: false,
                 wanted: Duration::ZERO,
             })
             .collect(),

@@ -80,6 +80,7 @@ fn feed() -> Vec<u64> {
         let file = WantedFile {
             id: row.id,
             source: 0,
+            is_missing: false,
             wanted: since(row.wanted),
         };
         let wanted = wanted(transfer.workload, transfer.link);
@@ -140,6 +141,7 @@ fn a_foreign_service_tells_queue_and_attempt_alone() {
     let file = WantedFile {
         id: 1,
         source: 0,
+        is_missing: false,
         wanted: Duration::ZERO,
     };
     let at = Duration::from_secs;
