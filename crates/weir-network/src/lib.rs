@@ -11,4 +11,5 @@
 pub mod firefly;
 pub mod namespace;
 pub mod packets;
+mod programs;
 pub mod relay;

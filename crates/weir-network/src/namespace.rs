@@ -7,7 +7,8 @@
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+
+use crate::programs::of_system;
 
 /// Tells the command in the namespace which one it came from.
 const CAME_FROM: &str = "WEIR_CAME_FROM_NAMESPACE";
@@ -74,7 +75,7 @@ pub fn is_inside() -> bool {
 
 /// Runs the command of this process in a network namespace of its own, in place of this process. Comes back only with an error.
 pub fn enter() -> NamespaceError {
-    match Command::new("unshare").args(ARGUMENTS).arg("true").output() {
+    match of_system("unshare").args(ARGUMENTS).arg("true").output() {
         Ok(tried) if tried.status.success() => {}
         Ok(tried) => {
             let said = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
@@ -86,7 +87,7 @@ pub fn enter() -> NamespaceError {
         (Ok(program), Ok(own)) => (program, own),
         (Err(error), _) | (_, Err(error)) => return NamespaceError::SetUp(error.to_string()),
     };
-    let mut command = Command::new("unshare");
+    let mut command = of_system("unshare");
     command
         .args(ARGUMENTS)
         .arg(program_of_this)
@@ -108,7 +109,7 @@ pub fn prepare(congestion: Option<&str>) -> Result<(), NamespaceError> {
     let packet = PACKET.to_string();
     // Else the kernel moves up to 64 KiB as one packet, which is lost as one.
     let words = ["link", "set", "dev", "lo", "mtu", &packet, "gso_max_segs", "1", "up"];
-    let told = Command::new("ip").args(words).output();
+    let told = of_system("ip").args(words).output();
     let told = told.map_err(|source| program("ip", "iproute2", source))?;
     if !told.status.success() {
         return Err(NamespaceError::SetUp(
@@ -117,7 +118,7 @@ pub fn prepare(congestion: Option<&str>) -> Result<(), NamespaceError> {
     }
     for (name, package) in [("nft", "nftables"), ("tc", "iproute2")] {
         let version = if name == "nft" { "--version" } else { "-V" };
-        let told = Command::new(name).arg(version).output();
+        let told = of_system(name).arg(version).output();
         told.map_err(|source| program(name, package, source))?;
     }
     congestion.map_or(Ok(()), set_congestion)

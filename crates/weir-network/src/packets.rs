@@ -10,6 +10,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use weir_units::BitRate;
 
+use crate::programs::of_system;
+
 /// The table of nftables.
 const TABLE: &str = "inet weir";
 /// Class of tc for packets without a queue of their own.
@@ -88,7 +90,7 @@ impl Packets {
 
 /// Runs a program with this input; gives its output.
 async fn tell(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
-    let mut command = Command::new(program);
+    let mut command = Command::from(of_system(program));
     command
         .args(arguments)
         .stdin(Stdio::piped())
