@@ -388,3 +388,42 @@ fn a_storage_that_tells_no_states_names_the_server_it_reads_from() -> Result<()>
     assert!(seconds("server:127.0.1.") > 5.0, "{waits:#?}\n{}", lab.alpha.said());
     Ok(())
 }
+
+/// A fault would be made at Weir's own doors alone, or XRootD refuse what comes through a relay.
+#[test]
+fn relays_stand_in_front_of_xrootd() -> Result<()> {
+    if !peers() {
+        return Ok(());
+    }
+    let lab = Lab::up()?;
+    let external = lab.external()?;
+    let challenge = format!(
+        "name = \"broken\"\n[phases]\nramp = \"1 s\"\nhold = \"28 s\"\ndrain = \"15 s\"\n[[workload]]\nkind = \"rates\"\ncycle = \"300 ms\"\n\
+         file_size_min = \"500 kB\"\nfile_size_max = \"500 kB\"\nrates = [\
+         {{ source = \"XA\", destination = \"WA\", rate = \"8 Mb/s\" }}, {{ source = \"WA\", destination = \"XB\", rate = \"8 Mb/s\" }}]\n\
+         [grid]\nname = \"broken\"\nauthority = \"{}\"\n[[grid.rse]]\nname = \"WA\"\n{}{}\
+         [[fault]]\nkind = \"outage\"\nrse = \"XA\"\nat = \"5 s\"\nfor = \"4 s\"\n\
+         [[fault]]\nkind = \"capacity\"\nlink = \"WA->*\"\nrate = \"1 Mb/s\"\nat = \"15 s\"\nfor = \"5 s\"\n",
+        lab.folder.path().join("authority").display(),
+        external[0],
+        external[1],
+    );
+    let report = lab.report_of(&challenge)?;
+    for fault in report["faults"].as_array().context("no faults")? {
+        let acted = fault["acted"].as_str().unwrap_or_default();
+        assert!(
+            acted.contains("held connections back") && fault["effect"] == true,
+            "{fault:#}"
+        );
+    }
+    let missed = |link: &str, from: f64, until: f64| weir_tests::missed(&report, link, from, until);
+    let cut = (missed("XA→WA", 5.5, 8.5), missed("WA→XB", 5.5, 8.5));
+    assert!(cut.0 > 0.4 && cut.1 < 0.3, "outage: {cut:?}");
+    let slow = (missed("WA→XB", 15.5, 19.5), missed("XA→WA", 15.5, 19.5));
+    assert!(slow.0 > 0.4 && slow.1 < 0.3, "capacity: {slow:?}");
+    assert!(
+        missed("XA→WA", 24.0, 29.0) < 0.3 && missed("WA→XB", 25.0, 29.0) < 0.3,
+        "nothing is broken at the end"
+    );
+    Ok(())
+}
