@@ -299,7 +299,8 @@ fn another_grids_catalogue_and_transfer_service_are_driven_by_password_and_certi
     let ran = steadily(|| {
         run(&mut weir(
             folder.path(),
-            &["challenge", "run", "c.toml", "--out", "runs"],
+            // Through relays in front of both services.
+            &["challenge", "run", "c.toml", "--breakable", "--out", "runs"],
         ))
     })?
     .expect_ok()?;

@@ -385,6 +385,10 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
     let at = |url: &str| GRID.replace("name = \"B\"\n", &format!("name = \"B\"\nurl = \"{url}\"\n"));
     // An address for documentation (RFC 5737), and one of this machine.
     let (away, beside) = (at("https://192.0.2.1/data"), at("https://127.0.9.1:1094/data"));
+    let catalog = "[grid.catalog]\nurl = \"https://127.0.0.1:9\"\naccount = \"root\"\nscope = \"test\"\n\
+                   user = \"u\"\npassword_file = \"p\"\n[grid.storage]";
+    let rucio = beside.replace("[grid.storage]", catalog);
+    weir_tests::write_private(&scratch.path().join("p"), "secret")?;
     for (grid, fault, said) in [
         (
             &away,
@@ -403,6 +407,11 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
             "break the storage itself (rse)",
         ),
         (&beside, "kind = \"killed-site\"\nsite = \"B\"", "is not ours to stop"),
+        (
+            &rucio,
+            "kind = \"outage\"\nrse = \"B\"",
+            "knows B by its own address, and goes past a relay",
+        ),
         (
             &here,
             "kind = \"outage\"\nservice = \"catalog\"",

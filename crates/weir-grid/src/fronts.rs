@@ -42,6 +42,8 @@ pub(crate) fn relay(name: &str, door: Door) -> Result<Relay, GridError> {
 
 /// The doors of other programs on this machine, by RSE or [service](ISSUER), with their addresses.
 ///
+/// Without storages and transfer service if another program is the catalogue, which knows both by their own addresses.
+///
 /// The address of a door is the first of its name that this machine has, one of IPv4 if there is one. A name that cannot be
 /// resolved within five seconds is not on this machine.
 pub async fn doors_here(grid: &Grid) -> BTreeMap<String, SocketAddr> {
@@ -56,19 +58,20 @@ pub async fn doors_here(grid: &Grid) -> BTreeMap<String, SocketAddr> {
 
 /// The doors of other programs, and their URLs.
 fn external(grid: &Grid) -> Vec<(String, String)> {
+    let catalog = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
     let mut doors: Vec<(String, String)> = Vec::new();
     for rse in &grid.rses {
-        if let RseKind::External { url, .. } = &rse.kind {
+        // Another program's catalogue goes by the addresses that it knows, to the transfer service too.
+        if let (RseKind::External { url, .. }, None) = (&rse.kind, catalog) {
             doors.push((rse.name.to_string(), url.clone()));
         }
     }
     if let GridIssuer::External(issuer) = &grid.issuer {
         doors.push((ISSUER.to_owned(), issuer.url.clone()));
     }
-    if let Some(service) = &grid.transfer_service {
+    if let (Some(service), None) = (&grid.transfer_service, catalog) {
         doors.push((TRANSFER.to_owned(), service.url.clone()));
     }
-    let catalog = grid.catalog.as_ref().and_then(|catalog| catalog.service.as_ref());
     doors.extend(catalog.map(|service| (CATALOG.to_owned(), service.url.clone())));
     doors
 }

@@ -19,7 +19,7 @@ pub(super) fn out_of_reach(
     near: &BTreeSet<String>,
 ) -> Option<String> {
     let far = |rse: &&Rse| !rse.kind.is_embedded() && !near.contains(rse.name.as_str());
-    let away = |rse: &Rse| format!("{} is not on this machine: no relay can stand in front of it", rse.name);
+    let away = |rse: &Rse| no_relay(rse.name.as_str(), goes_past(plan));
     let named = |rse: &&Rse| matches!(&fault.place, FaultPlace::Rse(pattern, _) if pattern.fits(rse.name.as_str()));
     if let Some(rse) = plan.grid.rses.iter().filter(named).find(far) {
         return Some(away(rse));
@@ -90,7 +90,22 @@ fn service_out_of_reach(service: Service, plan: &Plan, near: &BTreeSet<String>) 
         }
     };
     let is_far = !is_own && !near.contains(door);
-    is_far.then(|| format!("the {name} is not on this machine: no relay can stand in front of it"))
+    let past = goes_past(plan).filter(|_| service == Service::Transfer);
+    is_far.then(|| no_relay(&format!("the {name}"), past))
+}
+
+/// The catalogue of another program, which goes by the addresses that it knows.
+fn goes_past(plan: &Plan) -> Option<&str> {
+    let catalog = plan.grid.catalog.as_ref()?.service.as_ref()?;
+    Some(&catalog.url)
+}
+
+/// Why no relay stands in front of another program's door.
+fn no_relay(door: &str, goes_past: Option<&str>) -> String {
+    match goes_past {
+        Some(catalog) => format!("the catalogue {catalog} knows {door} by its own address, and goes past a relay"),
+        None => format!("{door} is not on this machine: no relay can stand in front of it"),
+    }
 }
 
 /// The storages of a plan as relays tell them apart, with the address of each; without those that have none.
