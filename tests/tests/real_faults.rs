@@ -436,7 +436,7 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
         (
             &here,
             "kind = \"failures\"\nlink = \"A->C\"\nerror = \"tls\"\nshare = 0.5",
-            "failures of the network alone",
+            "relays make failures of the network",
         ),
         (
             &here,

@@ -44,7 +44,12 @@ pub struct SlowDisk {
     pub vanish: f64,
     /// Most files that are read, and that are written, at once; more wait.
     pub connections: [Option<u32>; 2],
+    /// The share of files that cannot be read, and that cannot be written, and the reason.
+    pub failing: [Option<(f64, DiskFailure)>; 2],
 }
+
+/// The reason why a disk does not read or write a file.
+pub type DiskFailure = Obstacle;
 
 /// The disks of one storage, to be made slow and well again.
 #[derive(Debug)]
@@ -59,6 +64,9 @@ pub struct Disk {
     refused: AtomicU64,
     gone: AtomicU64,
     drawn: AtomicU64,
+    /// Files that could not be read or written.
+    failed: AtomicU64,
+    tried: AtomicU64,
     /// Files that will be gone, and when.
     doomed: Mutex<VecDeque<(Instant, StoragePath)>>,
     overload: Bucket,
@@ -74,6 +82,8 @@ impl Default for Disk {
             refused: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             drawn: AtomicU64::new(1),
+            failed: AtomicU64::new(0),
+            tried: AtomicU64::new(1),
             doomed: Mutex::default(),
             overload: Bucket::new(u64::MAX),
         }
@@ -104,6 +114,24 @@ impl Disk {
     /// Files that are gone after they had come.
     pub fn gone(&self) -> u64 {
         self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Files that could not be read or written.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Fails for a share of files, in a fixed order (golden ratio).
+    fn may_fail(&self, operation: &'static str, way: usize) -> Result<(), BackendError> {
+        let Some((share, why)) = self.now.read().failing[way] else {
+            return Ok(());
+        };
+        let number = self.tried.fetch_add(1, Ordering::Relaxed);
+        if (number as f64 * 0.618_033_988_749_895).fract() >= share {
+            return Ok(());
+        }
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        Err(BackendError::new(operation, why))
     }
 
     /// Whether reads need no wait.
@@ -318,18 +346,23 @@ impl Backend for SlowBackend {
 
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
         self.lose();
+        self.disk.may_fail("open it", READ)?;
         let active = Active::begin(&self.disk, READ);
         self.inner.open(path).map(|reader| self.reader(reader, active))
     }
 
     fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
         self.lose();
+        if self.disk.now.read().failing[READ].is_some() {
+            return None; // the call that may fail opens it
+        }
         // One that has to wait for a place is opened by the call that may wait.
         let active = Active::at_once(&self.disk, READ)?;
         self.inner.open_cached(path).map(|reader| self.reader(reader, active))
     }
 
     fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
+        self.disk.may_fail("make it", WRITE)?;
         Ok(Box::new(SlowDraft {
             inner: self.inner.draft(durable)?,
             backend: self.inner.clone(),

@@ -53,7 +53,7 @@ pub use description::{
     CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
     ProcessDescription, RseDescription, SCHEMA, UserDescription, origin,
 };
-pub use disk::{Disk, SlowDisk};
+pub use disk::{Disk, DiskFailure, SlowDisk};
 pub use doors::{DoorStatus, knock, operator_token, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions};
 pub use error::GridError;

@@ -19,7 +19,7 @@ use super::operator::Operator;
 use super::orders::{FaultState, FaultStates, Order, Orders};
 use super::packets::{counter, packet_rules};
 use super::reach::seen;
-use super::rules::{Buckets, Ground, dead, disks, is_of_packets, rules};
+use super::rules::{Buckets, Ground, dead, disk_failure, disks, is_of_packets, rules};
 use super::store::{Hold, StoreLock};
 use crate::execute::clock::Clock;
 use crate::execute::live::SharedMeasurement;
@@ -447,6 +447,11 @@ impl Actor {
                 (FaultKind::SlowStore | FaultKind::FrozenStore, _) => {
                     let held = self.store.as_ref().map(StoreLock::held).unwrap_or_default();
                     format!("its database was held for {:.1} s", held.as_secs_f64())
+                }
+                (_, FaultPlace::Rse(pattern, _)) if disk_failure(fault).is_some() => {
+                    let disks = self.disks.iter().filter(|(name, _)| pattern.fits(name));
+                    let failed: u64 = disks.map(|(_, disk)| disk.failed()).sum();
+                    format!("disks failed for {failed} files")
                 }
                 (kind, FaultPlace::Rse(pattern, _)) if means::is_of_disks(kind) && kind != FaultKind::Crash => {
                     let disks = self.disks.iter().filter(|(name, _)| pattern.fits(name));

@@ -8,6 +8,7 @@ use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
 use super::reach::out_of_reach;
+use super::rules::disk_failure;
 use crate::options::{Options, RunNetwork};
 
 /// The first fault of a plan that cannot be made here, and the reason. `near` has the doors of other programs on this machine.
@@ -84,6 +85,11 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         FaultKind::PacketLoss if here.network == RunNetwork::Namespace => by_relay(None),
         FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
         FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, ground)),
+        FaultKind::Failures if disk_failure(fault).is_some() => disks(fault, plan).or_else(|| {
+            here.has_processes.then(|| {
+                "the disks of sites with processes of their own are out of reach: leave out --processes".to_owned()
+            })
+        }),
         FaultKind::Failures => by_relay(failures(fault, plan)),
         FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore | FaultKind::LateDecisions => transfer(plan),
         FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
@@ -227,7 +233,10 @@ fn window(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
 
 fn failures(fault: &Fault, plan: &Plan) -> Option<String> {
     if fault.details.error.as_deref() != Some("network") {
-        return Some("a relay makes failures of the network alone".to_owned());
+        return Some(
+            "relays make failures of the network; storages (rse) those of permission, not-found, no-space and protocol"
+                .to_owned(),
+        );
     }
     if fault.details.mode.is_some() || fault.details.above.is_some() {
         return Some("a relay cannot tell modes and sizes".to_owned());

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_grid::{CATALOG_DOOR, ISSUER_DOOR, SlowDisk, TRANSFER_DOOR};
+use weir_grid::{CATALOG_DOOR, DiskFailure, ISSUER_DOOR, SlowDisk, TRANSFER_DOOR};
 use weir_model::{Link, RseName};
 use weir_network::relay::{Bucket, Direction, Rule};
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Level, Service, Way};
@@ -211,6 +211,7 @@ impl Builder<'_> {
                 };
                 self.on_pairs(&pairs, &Rule { longest, ..rule });
             }
+            FaultKind::Failures if disk_failure(fault).is_some() => {}
             FaultKind::Failures => {
                 let resets_per_byte = hazard(fault, level) / self.ground.file_size.max(1.0);
                 self.on_pairs(
@@ -363,6 +364,12 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
                         disk.streams[1] = slower(disk.streams[1]);
                     }
                 }
+                FaultKind::Failures => {
+                    let failing = disk_failure(fault).map(|why| (share(fault) * level, why));
+                    for (at, is_meant) in [way.is_out(), way.is_in()].into_iter().enumerate() {
+                        disk.failing[at] = failing.filter(|_| is_meant).or(disk.failing[at]);
+                    }
+                }
                 FaultKind::Mixing => disk.mixing = share(fault) * level,
                 FaultKind::ReadBack => disk.reads_back = true,
                 FaultKind::SlowClose => disk.close += delay(fault).mul_f64(*level),
@@ -379,6 +386,20 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
         }
     }
     disks
+}
+
+/// The failure of a disk that brings the errors of a fault, if one does.
+pub(super) fn disk_failure(fault: &Fault) -> Option<DiskFailure> {
+    let error = fault.details.error.as_deref()?;
+    let is_whole = fault.details.mode.is_none() && fault.details.above.is_none();
+    match (fault.kind, &fault.place, error) {
+        (FaultKind::Failures, FaultPlace::Rse(..), _) if !is_whole => None,
+        (FaultKind::Failures, FaultPlace::Rse(..), "permission") => Some(DiskFailure::Permission),
+        (FaultKind::Failures, FaultPlace::Rse(..), "not-found") => Some(DiskFailure::Missing),
+        (FaultKind::Failures, FaultPlace::Rse(..), "no-space") => Some(DiskFailure::NoSpace),
+        (FaultKind::Failures, FaultPlace::Rse(..), "protocol") => Some(DiskFailure::Io),
+        _ => None,
+    }
 }
 
 /// Whether a fault is at a shared path of the network.

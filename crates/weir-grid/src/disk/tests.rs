@@ -153,6 +153,27 @@ fn a_full_disk_refuses_and_a_bad_one_loses() {
     assert_eq!(disk.gone(), 20 - kept as u64);
 }
 
+/// A storage would fail for other files than asked, or with another error.
+#[test]
+fn a_share_of_files_cannot_be_read_or_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    disk.set(SlowDisk {
+        failing: [None, Some((0.25, DiskFailure::Permission))],
+        ..SlowDisk::default()
+    });
+    let failed = (0..100).filter_map(|_| backend.draft(false).err()).collect::<Vec<_>>();
+    assert!(
+        (23..=27).contains(&failed.len()) && failed.len() as u64 == disk.failed(),
+        "{}",
+        failed.len()
+    );
+    assert!(failed.iter().all(|error| error.obstacle == DiskFailure::Permission));
+    disk.set(SlowDisk::default());
+    assert!((0..10).all(|_| backend.draft(false).is_ok()));
+}
+
 /// More would be served than there are places, or a place would be lost.
 #[test]
 fn files_wait_for_a_place() {
