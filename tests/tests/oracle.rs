@@ -27,7 +27,7 @@ const SHARE: f64 = 0.10;
 /// Largest difference of the rates of a link, of the simulated one.
 const RATE: f64 = 0.05;
 
-/// Seconds of a transfer that no limit held back: what it waits for is the machine's doing, and its shares say nothing.
+/// Mean wait below which no limit held a link's transfers back, in seconds: the shares of such waits are the machine's noise.
 const LITTLE: f64 = 0.1;
 
 /// Stands in a file for the times of the machine.

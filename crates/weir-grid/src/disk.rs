@@ -121,13 +121,12 @@ impl Disk {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Fails for a share of files, in a fixed order (golden ratio).
+    /// Fails for a share of files.
     fn may_fail(&self, operation: &'static str, way: usize) -> Result<(), BackendError> {
         let Some((share, why)) = self.now.read().failing[way] else {
             return Ok(());
         };
-        let number = self.tried.fetch_add(1, Ordering::Relaxed);
-        if (number as f64 * 0.618_033_988_749_895).fract() >= share {
+        if !is_drawn(&self.tried, share) {
             return Ok(());
         }
         self.failed.fetch_add(1, Ordering::Relaxed);
@@ -161,14 +160,13 @@ impl Disk {
         let _always = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// A file has come, which may be one of those that will be gone: a share of them, in a fixed order (golden ratio).
+    /// A file has come, which may be one of the share that will be gone.
     fn may_lose(&self, path: &StoragePath) {
         let share = self.now.read().vanish;
         if share <= 0.0 {
             return;
         }
-        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        if (number as f64 * 0.618_033_988_749_895).fract() < share {
+        if is_drawn(&self.drawn, share) {
             self.doomed
                 .lock()
                 .push_back((Instant::now() + GONE_AFTER, path.clone()));
@@ -182,6 +180,14 @@ impl Disk {
         (*due <= Instant::now())
             .then(|| doomed.pop_front())?
             .map(|(_, path)| path)
+    }
+
+    /// Whether a file is gone by now that is still there.
+    fn has_doomed(&self) -> bool {
+        self.doomed
+            .lock()
+            .front()
+            .is_some_and(|(due, _)| *due <= Instant::now())
     }
 
     /// The share of the rates that is left when files are read and written at once.
@@ -237,6 +243,12 @@ impl Disk {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.held_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
+}
+
+/// Whether the next of a row belongs to a share of it, in a fixed order that spreads evenly (golden ratio).
+fn is_drawn(row: &AtomicU64, share: f64) -> bool {
+    let number = row.fetch_add(1, Ordering::Relaxed);
+    (number as f64 * 0.618_033_988_749_895).fract() < share
 }
 
 /// A file that is read or written.
@@ -352,9 +364,9 @@ impl Backend for SlowBackend {
     }
 
     fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
-        self.lose();
-        if self.disk.now.read().failing[READ].is_some() {
-            return None; // the call that may fail opens it
+        // The call that may wait loses files, and fails.
+        if self.disk.has_doomed() || self.disk.now.read().failing[READ].is_some() {
+            return None;
         }
         // One that has to wait for a place is opened by the call that may wait.
         let active = Active::at_once(&self.disk, READ)?;

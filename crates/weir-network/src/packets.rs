@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -22,6 +23,9 @@ const FIRST_QUEUE: usize = 0x10;
 const QUEUE_MS: u64 = 100;
 /// Shortest queue, in bytes: some packets of each of a few connections.
 const QUEUE_MIN: u64 = 64_000;
+
+/// Longest wait for a program of the system.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A rule for packets.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +46,7 @@ pub enum PacketAct {
     Lose(f64),
     /// Packets with more bytes are lost.
     Shorten(u32),
-    /// They queue for this rate, up to 100 ms; those that find the queue full are lost.
+    /// Packets queue for this rate, up to 100 ms; a packet that finds the queue full is lost.
     Queue(BitRate),
 }
 
@@ -51,8 +55,8 @@ pub enum PacketAct {
 pub struct Packets {
     /// Packets that each rule has dropped, when it was last looked at.
     dropped: BTreeMap<String, u64>,
-    /// Whether there are queues.
-    has_queues: bool,
+    /// The rules in force.
+    rules: Vec<PacketRule>,
 }
 
 impl Packets {
@@ -62,11 +66,15 @@ impl Packets {
     /// A program is missing, or refuses what it is told; then the former rules may hold.
     pub async fn set(&mut self, rules: &[PacketRule]) -> io::Result<()> {
         self.look().await?;
-        let queues = queues(rules, self.has_queues);
+        if self.rules == rules {
+            return Ok(()); // else packets in the queues would be lost
+        }
+        let had_queues = self.rules.iter().any(|rule| matches!(rule.act, PacketAct::Queue(_)));
+        let queues = queues(rules, had_queues);
         if !queues.is_empty() {
             tell("tc", &["-batch", "-"], &queues).await?;
         }
-        self.has_queues = rules.iter().any(|rule| matches!(rule.act, PacketAct::Queue(_)));
+        self.rules = rules.to_vec();
         tell("nft", &["-f", "-"], &table(rules)).await.map(drop)
     }
 
@@ -82,7 +90,7 @@ impl Packets {
         Ok(())
     }
 
-    /// Packets that a rule has met so far: those that it dropped, or let queue.
+    /// Number of packets that a rule has dropped, or sent to its queue, when the counters were last read.
     pub fn met(&self, rule: &str) -> u64 {
         self.dropped.get(rule).copied().unwrap_or_default()
     }
@@ -100,7 +108,8 @@ async fn tell(program: &str, arguments: &[&str], input: &str) -> io::Result<Stri
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(input.as_bytes()).await?;
     }
-    let ended = child.wait_with_output().await?;
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let ended = ended.map_err(|_| io::Error::other(format!("{program} does not end within 10 s")))??;
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.stderr);
         return Err(io::Error::other(format!("{program}: {}", said.trim())));

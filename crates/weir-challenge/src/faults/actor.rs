@@ -350,7 +350,7 @@ impl Actor {
         }
     }
 
-    /// What became of packets, in words.
+    /// The number of packets that a fault met, in words.
     fn of_packets(&self, at: usize, fault: &Fault, packets: &Packets) -> String {
         let met = packets.met(&counter(at));
         let text = match fault.kind {

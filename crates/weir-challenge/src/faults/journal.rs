@@ -1,7 +1,7 @@
 //! The orders about faults that a run has carried out, in its folder: the report of a killed run has their faults, too.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use super::orders::Order;
 
 /// The file.
 const FILE: &str = "faults.jsonl";
+
+/// Bytes that are read of it: a thousand orders of the largest size.
+const SIZE_MAX: u64 = 64 << 20;
 
 /// An order, and when it was carried out.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,7 +56,7 @@ pub(crate) fn replay(run: &Path, challenge: &str, measurement: &mut Measurement)
     let Ok(file) = File::open(run.join(FILE)) else {
         return Vec::new();
     };
-    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let lines = BufReader::new(file.take(SIZE_MAX)).lines().map_while(Result::ok);
     let obey = |line: String| replay_line(&line, challenge, measurement).map_err(|reason| format!("{FILE}: {reason}"));
     lines.map(obey).filter_map(Result::err).collect()
 }

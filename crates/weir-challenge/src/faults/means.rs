@@ -76,7 +76,7 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
     let ground = here.ground;
     let by_relay = |known: Option<String>| out_of_reach(fault, plan, ground, here.near).or(known);
     match fault.kind {
-        kind if is_of_disks(kind) && here.has_processes => {
+        kind if (is_of_disks(kind) || disk_failure(fault).is_some()) && here.has_processes => {
             Some("the disks of sites with processes of their own are out of reach: leave out --processes".to_owned())
         }
         FaultKind::Mixing => disks(fault, plan).or_else(|| mixing(fault, plan, ground)),
@@ -85,11 +85,7 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         FaultKind::PacketLoss if here.network == RunNetwork::Namespace => by_relay(None),
         FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
         FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, ground)),
-        FaultKind::Failures if disk_failure(fault).is_some() => disks(fault, plan).or_else(|| {
-            here.has_processes.then(|| {
-                "the disks of sites with processes of their own are out of reach: leave out --processes".to_owned()
-            })
-        }),
+        FaultKind::Failures if disk_failure(fault).is_some() => disks(fault, plan),
         FaultKind::Failures => by_relay(failures(fault, plan)),
         FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore | FaultKind::LateDecisions => transfer(plan),
         FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
