@@ -15,6 +15,7 @@
 //! ```
 
 mod binary;
+mod broken;
 mod certificates;
 mod channel;
 mod clock;
@@ -43,6 +44,7 @@ mod web_server;
 mod xrootd;
 
 pub use binary::{find_weir, weir_binary};
+pub use broken::{BROKEN, broken_report};
 pub use certificates::{GridSecurity, VO};
 pub use channel::Channel;
 pub use clock::SteppingClock;

@@ -2,73 +2,19 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
-use serde_json::Value;
-use weir_tests::{leave_out, missed, peers, run, steadily, weir};
-
-const GRID: &str = r#"
-name = "broken"
-[grid]
-name = "broken"
-[grid.storage]
-durability = "cache"
-[grid.transfer]
-retries = 1
-retry_delay = "1 s"
-[[grid.rse]]
-name = "A"
-[[grid.rse]]
-name = "B"
-[[grid.rse]]
-name = "C"
-[phases]
-ramp = "2 s"
-hold = "42 s"
-drain = "8 s"
-[[workload]]
-kind = "rates"
-file_size_min = "500 kB"
-file_size_max = "500 kB"
-cycle = "300 ms"
-rates = [
-  { source = "A", destination = "C", rate = "24 Mb/s" },
-  { source = "B", destination = "C", rate = "24 Mb/s" },
-]
-"#;
+use anyhow::Result;
+use weir_tests::{BROKEN as GRID, broken_report as report_with, leave_out, missed, peers, run, weir};
 
 /// Runs a challenge with these faults; gives its report.
-fn report(faults: &str) -> Result<Value> {
+fn report(faults: &str) -> Result<serde_json::Value> {
     report_of(&format!("{GRID}{faults}"))
 }
 
 /// Runs a challenge; gives its report.
-fn report_of(challenge: &str) -> Result<Value> {
+fn report_of(challenge: &str) -> Result<serde_json::Value> {
     report_with(challenge, &[])
-}
-
-/// Runs a challenge with these options; gives its report.
-fn report_with(challenge: &str, options: &[&str]) -> Result<Value> {
-    let scratch = tempfile::tempdir()?;
-    let (file, out) = (scratch.path().join("broken.toml"), scratch.path().join("runs"));
-    fs::write(&file, challenge)?;
-    let ran = steadily(|| {
-        let _before = fs::remove_dir_all(&out);
-        let command = [
-            "challenge".as_ref(),
-            "run".as_ref(),
-            "--out".as_ref(),
-            out.as_os_str(),
-            file.as_os_str(),
-        ];
-        let options = options.iter().map(std::ffi::OsStr::new);
-        weir(&command.into_iter().chain(options).collect::<Vec<_>>())
-    })?;
-    anyhow::ensure!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-    let folder = fs::read_dir(&out)?.next().context("there is no run folder")??.path();
-    Ok(serde_json::from_slice(&fs::read(folder.join("report.json"))?)?)
 }
 
 /// A fault would be listed and change nothing, strike another link, or stay after its end.
@@ -125,6 +71,88 @@ for = "2 s"
         let acted = of(name)["acted"].as_str().unwrap_or_default();
         assert!(acted.contains(said), "{name}: {acted}");
     }
+    Ok(())
+}
+
+/// A class of errors would be another one, files be small or counters wrong in the report alone.
+#[test]
+fn errors_sizes_and_counters_are_as_faults_have_them() -> Result<()> {
+    let challenge = format!(
+        "{}{}",
+        GRID.replace("hold = \"42 s\"", "hold = \"16 s\"")
+            .replace("retries = 1", "retries = 0"),
+        r#"
+[[fault]]
+kind = "failures"
+name = "bits"
+link = "A->C"
+error = "tls"
+mode = "pull"
+share = 0.9
+at = "3 s"
+for = "3 s"
+[[fault]]
+kind = "failures"
+name = "disks"
+rse = "B"
+way = "out"
+error = "checksum"
+share = 0.5
+at = "3 s"
+for = "3 s"
+[[fault]]
+kind = "failures"
+name = "busy"
+rse = "C"
+way = "in"
+error = "overload"
+share = 0.5
+at = "8 s"
+for = "3 s"
+[[fault]]
+kind = "small-files"
+workload = "rates"
+size = "50 kB"
+at = "13 s"
+for = "3 s"
+[[fault]]
+kind = "wrong-counters"
+rse = "C"
+factor = 3
+"#
+    );
+    let report = report_of(&challenge)?;
+    let classes: Vec<&str> = report["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|error| error["class"].as_str())
+        .collect();
+    for class in ["tls", "checksum", "overload"] {
+        assert!(classes.contains(&class), "{class} is not among {classes:?}");
+    }
+    let faults = report["faults"].as_array().unwrap();
+    let acted = |name: &str| {
+        let fault = faults.iter().find(|fault| fault["name"] == name).unwrap();
+        fault["acted"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(!acted("bits").contains("changed bits of 0"), "{}", acted("bits"));
+    assert!(!acted("disks").contains("failed for 0 files"), "{}", acted("disks"));
+    assert!(
+        acted("wrong-counters").contains("more than were counted"),
+        "{}",
+        acted("wrong-counters")
+    );
+    let received = report["crosschecks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["subject"] == "C" && row["quantity"] == "bytes received")
+        .unwrap();
+    assert_eq!(received["pass"], false, "{received:#}");
+    // In a size of 500 kB there is time for 16 s x 48 Mb/s / 4 Mb = 192 files, and there are ten of 50 kB in the place of each.
+    let transfers = report["totals"]["finished"].as_u64().unwrap();
+    assert!(transfers > 250, "{transfers} transfers: {:#}", report["totals"]);
     Ok(())
 }
 
@@ -332,51 +360,6 @@ for = "5 s"
     Ok(())
 }
 
-/// A run that is killed would leave stopped processes behind.
-#[test]
-fn processes_that_a_killed_run_has_stopped_are_cleaned_up() -> Result<()> {
-    let scratch = tempfile::tempdir()?;
-    let (mut run, folder) = under_way(scratch.path(), "--processes")?;
-    let fault = |words: &[&str]| weir(&[&["fault", words[0], folder.as_str()], &words[1..]].concat());
-    let added = fault(&["add", "frozen-site", "--site", "A"])?;
-    assert_eq!(added.code, Some(0), "{added:?}");
-    for (words, said) in [
-        (
-            &["add", "slow-read", "--rse", "A", "--rate", "1 Mb/s"][..],
-            "out of reach: leave out --processes",
-        ),
-        (
-            &["add", "skewed-clock", "--site", "A", "--delay", "5 s"],
-            "the check of a token forgives a minute",
-        ),
-    ] {
-        let told = fault(words)?;
-        assert!(
-            told.code == Some(2) && told.stderr.contains(said),
-            "{words:?}: {told:?}"
-        );
-    }
-    let scratch = format!("{folder}/scratch");
-    let processes = || -> Vec<u32> {
-        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let is_ours = |pid: &u32| {
-            let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.contains("grid\0site") && words.contains(&scratch)
-        };
-        pids.filter(is_ours).collect()
-    };
-    assert_eq!(processes().len(), 3);
-    run.0.kill()?;
-    run.0.wait()?;
-    let cleaned = weir(&["challenge", "clean", folder.as_str(), "--yes"])?;
-    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
-    weir_tests::wait_for(std::time::Duration::from_secs(20), || {
-        Ok(processes().is_empty().then_some(()))
-    })?;
-    Ok(())
-}
-
 /// A fault without means would be passed over.
 #[test]
 fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
@@ -417,7 +400,7 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
             "kind = \"outage\"\nservice = \"catalog\"",
             "no workload of the challenge makes rules",
         ),
-        (&here, "kind = \"fifo\"", "it has no means in a real run yet"),
+        (&here, "kind = \"fifo\"", "serves links in turn"),
         (
             &here,
             "kind = \"mixing\"\nrse = \"C\"\nshare = 0.5",
@@ -435,13 +418,18 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
         ),
         (
             &here,
-            "kind = \"failures\"\nlink = \"A->C\"\nerror = \"tls\"\nshare = 0.5",
-            "relays make failures of the network",
+            "kind = \"failures\"\nlink = \"A->C\"\nerror = \"token\"\nshare = 0.5",
+            "relays make failures of network, timeout and tls",
         ),
         (
             &here,
-            "kind = \"small-files\"\nworkload = \"rates\"\nsize = \"1 MB\"",
-            "it has no means in a real run yet",
+            "kind = \"failures\"\nrse = \"C\"\nerror = \"checksum\"\nshare = 0.5",
+            "add way = \"out\"",
+        ),
+        (
+            &here,
+            "kind = \"token-lifetime\"\nservice = \"issuer\"\ndelay = \"1 s\"",
+            "the transfer service renews tokens",
         ),
         (
             &here,
@@ -467,122 +455,5 @@ fn what_has_no_means_is_refused_before_anything_starts() -> Result<()> {
         );
         assert!(!out.exists(), "a folder was made");
     }
-    Ok(())
-}
-
-/// A run under way, killed when the test ends.
-struct Run(std::process::Child);
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ended_before = self.0.kill();
-        let _reaped = self.0.wait();
-    }
-}
-
-/// Begins a run without faults; gives its folder once it takes orders.
-fn under_way(scratch: &Path, option: &str) -> Result<(Run, String)> {
-    let (file, out) = (scratch.join("broken.toml"), scratch.join("runs"));
-    fs::write(&file, GRID)?;
-    let child = std::process::Command::new(weir_tests::weir_binary())
-        .args(["challenge", "run", option, "--out"])
-        .args([&out, &file])
-        .stdout(std::process::Stdio::null())
-        .spawn()?;
-    let run = Run(child);
-    let folder = || {
-        let entry = fs::read_dir(&out).ok().and_then(|mut entries| entries.next());
-        let folder = entry.and_then(Result::ok).map(|entry| entry.path());
-        Ok(folder.filter(|folder| folder.join("faults").is_dir()))
-    };
-    let folder = weir_tests::wait_for(std::time::Duration::from_secs(30), folder)?;
-    Ok((run, folder.to_string_lossy().into_owned()))
-}
-
-/// Faults by hand would be taken and not made, or survive the run that they are in.
-#[test]
-fn faults_are_added_and_cleared_by_hand() -> Result<()> {
-    let scratch = tempfile::tempdir()?;
-    let (mut run, run_folder) = under_way(scratch.path(), "--breakable")?;
-    let fault = |words: &[&str]| weir(&[&["fault", words[0], run_folder.as_str()], &words[1..]].concat());
-    let added = fault(&["add", "outage", "--link", "A->C"])?;
-    assert_eq!(added.code, Some(0), "{added:?}");
-    let state = || -> Result<Value> {
-        let told = fault(&["list", "--json"])?;
-        Ok(serde_json::from_str::<Value>(&told.stdout)?["data"]["faults"][0].clone())
-    };
-    assert_eq!(state()?["level"], 1.0);
-    for (words, code, said) in [
-        (
-            &["add", "outage", "--link", "B->C"][..],
-            2,
-            "it has a fault called outage already",
-        ),
-        (
-            &["add", "outage", "--name", "x", "--rse", "Z"],
-            2,
-            "there is no RSE \"Z\" to break",
-        ),
-        (
-            &["add", "uneven", "--rse", "A", "--share", "0.5"],
-            2,
-            "it has no means in a real run yet",
-        ),
-        (
-            &["add", "frozen-site", "--site", "A"],
-            2,
-            "begin the run with --processes",
-        ),
-        (
-            &["add", "slow-read", "--rse", "A", "--rate", "0 b/s"],
-            2,
-            "must be above zero",
-        ),
-        (&["clear", "nothing"], 2, "it has no fault called nothing"),
-    ] {
-        let told = fault(words)?;
-        assert!(
-            told.code == Some(code) && told.stderr.contains(said),
-            "{words:?}: {told:?}"
-        );
-    }
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let cleared = fault(&["clear"])?;
-    assert!(
-        cleared.code == Some(0) && cleared.stdout.contains("outage is over"),
-        "{cleared:?}"
-    );
-    let over = state()?;
-    let acted = over["acted"].as_str().unwrap_or_default();
-    assert!(
-        over["level"] == 0.0 && acted.contains("held connections back for"),
-        "{over:#}"
-    );
-    let again = fault(&["add", "slow-disk", "--rse", "C", "--rate", "1 Mb/s"])?;
-    assert_eq!(again.code, Some(0), "{again:?}");
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    // Killed while a fault acts: nothing is left of it, and nobody takes orders any more.
-    run.0.kill()?;
-    run.0.wait()?;
-    let late = fault(&["add", "pause", "--workload", "rates"])?;
-    assert!(late.code == Some(3) && late.stderr.contains("has ended"), "{late:?}");
-    let built = weir(&["report", run_folder.as_str()])?;
-    assert_eq!(built.code, Some(0), "{built:?}");
-    let report: Value = serde_json::from_slice(&fs::read(Path::new(&run_folder).join("report.json"))?)?;
-    let faults = report["faults"].as_array().unwrap();
-    let times = |at: usize| (faults[at]["times"][0][0].as_f64(), faults[at]["times"][0][1].as_f64());
-    let (Some(begin), Some(end)) = times(0) else {
-        panic!("{faults:#?}")
-    };
-    assert!(
-        faults.len() == 2 && faults[0]["name"] == "outage" && faults[1]["name"] == "slow-disk",
-        "{faults:#?}"
-    );
-    assert!(
-        (2.5..6.0).contains(&(end - begin)) && times(1).0 > Some(end),
-        "{faults:#?}"
-    );
-    let cleaned = weir(&["challenge", "clean", run_folder.as_str(), "--yes"])?;
-    assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
     Ok(())
 }

@@ -36,6 +36,8 @@ pub struct SlowDisk {
     pub close: Duration,
     /// Time that each deletion takes longer.
     pub deletion: Duration,
+    /// The share of new files in whose place there is an old one, which is deleted first.
+    pub overwrites: f64,
     /// Most bytes that its files may have.
     pub quota: Option<u64>,
     /// Above so many files that are read and written at once their rate falls from this, in bytes per second.
@@ -44,12 +46,18 @@ pub struct SlowDisk {
     pub vanish: f64,
     /// Most files that are read, and that are written, at once; more wait.
     pub connections: [Option<u32>; 2],
-    /// The share of files that cannot be read, and that cannot be written, and the reason.
+    /// The share of files for which reads fail, and writes, and how.
     pub failing: [Option<(f64, DiskFailure)>; 2],
 }
 
-/// The reason why a disk does not read or write a file.
-pub type DiskFailure = Obstacle;
+/// How a disk fails for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFailure {
+    /// It refuses the file.
+    Refused(Obstacle),
+    /// It reads one bit of the file as another one.
+    Changed,
+}
 
 /// The disks of one storage, to be made slow and well again.
 #[derive(Debug)]
@@ -67,6 +75,7 @@ pub struct Disk {
     /// Files that could not be read or written.
     failed: AtomicU64,
     tried: AtomicU64,
+    placed: AtomicU64,
     /// Files that will be gone, and when.
     doomed: Mutex<VecDeque<(Instant, StoragePath)>>,
     overload: Bucket,
@@ -84,6 +93,7 @@ impl Default for Disk {
             drawn: AtomicU64::new(1),
             failed: AtomicU64::new(0),
             tried: AtomicU64::new(1),
+            placed: AtomicU64::new(1),
             doomed: Mutex::default(),
             overload: Bucket::new(u64::MAX),
         }
@@ -121,16 +131,19 @@ impl Disk {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Fails for a share of files.
-    fn may_fail(&self, operation: &'static str, way: usize) -> Result<(), BackendError> {
-        let Some((share, why)) = self.now.read().failing[way] else {
-            return Ok(());
+    /// Fails for a share of files; says whether a file is read with a bit changed.
+    fn may_fail(&self, operation: &'static str, way: usize) -> Result<bool, BackendError> {
+        let Some((share, how)) = self.now.read().failing[way] else {
+            return Ok(false);
         };
         if !is_drawn(&self.tried, share) {
-            return Ok(());
+            return Ok(false);
         }
         self.failed.fetch_add(1, Ordering::Relaxed);
-        Err(BackendError::new(operation, why))
+        match how {
+            DiskFailure::Refused(why) => Err(BackendError::new(operation, why)),
+            DiskFailure::Changed => Ok(true),
+        }
     }
 
     /// Whether reads need no wait.
@@ -235,6 +248,20 @@ impl Disk {
         }
     }
 
+    /// Takes the time of a deletion.
+    fn delete(&self) {
+        let time = self.now.read().deletion;
+        self.wait(time);
+    }
+
+    /// A file is about to come, which may be one of the share that has an old one in its place.
+    fn make_way(&self) {
+        let share = self.now.read().overwrites;
+        if share > 0.0 && is_drawn(&self.placed, share) {
+            self.delete();
+        }
+    }
+
     fn wait(&self, time: Duration) {
         if time.is_zero() {
             return;
@@ -320,9 +347,10 @@ struct SlowBackend {
 }
 
 impl SlowBackend {
-    fn reader(&self, inner: Arc<dyn Reader>, active: Active) -> Arc<dyn Reader> {
+    fn reader(&self, inner: Arc<dyn Reader>, active: Active, is_changed: bool) -> Arc<dyn Reader> {
         Arc::new(SlowReader {
             inner,
+            is_changed,
             own: Bucket::new(u64::MAX),
             _active: active,
             disk: self.disk.clone(),
@@ -337,11 +365,6 @@ impl SlowBackend {
                 self.disk.gone.fetch_add(1, Ordering::Relaxed);
             }
         }
-    }
-
-    fn delete(&self) {
-        let time = self.disk.now.read().deletion;
-        self.disk.wait(time);
     }
 }
 
@@ -358,9 +381,11 @@ impl Backend for SlowBackend {
 
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
         self.lose();
-        self.disk.may_fail("open it", READ)?;
+        let is_changed = self.disk.may_fail("open it", READ)?;
         let active = Active::begin(&self.disk, READ);
-        self.inner.open(path).map(|reader| self.reader(reader, active))
+        self.inner
+            .open(path)
+            .map(|reader| self.reader(reader, active, is_changed))
     }
 
     fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
@@ -370,7 +395,9 @@ impl Backend for SlowBackend {
         }
         // One that has to wait for a place is opened by the call that may wait.
         let active = Active::at_once(&self.disk, READ)?;
-        self.inner.open_cached(path).map(|reader| self.reader(reader, active))
+        self.inner
+            .open_cached(path)
+            .map(|reader| self.reader(reader, active, false))
     }
 
     fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
@@ -390,7 +417,7 @@ impl Backend for SlowBackend {
     }
 
     fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError> {
-        self.delete();
+        self.disk.delete();
         let removed = self.inner.remove_file(path)?;
         self.disk.free(removed.0.size);
         Ok(removed)
@@ -401,7 +428,7 @@ impl Backend for SlowBackend {
     }
 
     fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        self.delete();
+        self.disk.delete();
         let size = self.inner.stat(path).map_or(0, |meta| meta.size);
         let removed = self.inner.defer_removal(path)?;
         self.disk.free(size);
@@ -452,9 +479,18 @@ impl Backend for SlowBackend {
 
 struct SlowReader {
     inner: Arc<dyn Reader>,
+    /// Whether its first byte is another one.
+    is_changed: bool,
     own: Bucket,
     _active: Active,
     disk: Arc<Disk>,
+}
+
+impl SlowReader {
+    /// Whether its bytes go as they are, without a wait.
+    fn reads_at_once(&self) -> bool {
+        !self.is_changed && self.disk.reads_at_once()
+    }
 }
 
 impl Reader for SlowReader {
@@ -464,13 +500,16 @@ impl Reader for SlowReader {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
         let read = self.inner.read_at(buffer, offset)?;
+        if let (true, 0, Some(first)) = (self.is_changed, offset, buffer.first_mut()) {
+            *first ^= 1;
+        }
         self.disk.pace(read, READ, &self.own);
         Ok(read)
     }
 
     // What waits is read by the call that may wait.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
-        if self.disk.reads_at_once() {
+        if self.reads_at_once() {
             self.inner.read_cached(buffer, offset)
         } else {
             0
@@ -478,7 +517,7 @@ impl Reader for SlowReader {
     }
 
     fn sendable(&self, part: std::ops::Range<u64>) -> Option<weir_http::SentFile> {
-        self.disk.reads_at_once().then(|| self.inner.sendable(part)).flatten()
+        self.reads_at_once().then(|| self.inner.sendable(part)).flatten()
     }
 
     fn checksums(&self) -> Checksums {
@@ -536,6 +575,7 @@ impl Draft for SlowDraft {
         let Self {
             inner, backend, disk, ..
         } = *self;
+        disk.make_way();
         let published = inner.publish(path, overwrite)?;
         if disk.now.read().reads_back {
             disk.read_back(&*backend.open(path)?)?;

@@ -22,6 +22,7 @@ use crate::disk::Disk;
 use crate::fronts::{CATALOG, Relays, in_front_of_others, keep_audiences, relay};
 use crate::ground::Ground;
 use crate::issuer::{SERVICE_HOST, TokenIssuer};
+use crate::limits::{Started, StorageLimits};
 use crate::processes::{self, Processes};
 use crate::runtime::{not_started, run_on, runtime};
 use crate::site_process::SiteProgram;
@@ -98,7 +99,7 @@ struct Access {
 struct Services {
     catalog: Option<weir_catalog::Running>,
     transfer: Option<weir_fts::Running>,
-    storages: Vec<weir_storage::Running>,
+    storages: Vec<Started>,
     /// The storages that do not run here.
     sites: Option<Arc<Processes>>,
     issuer: Option<TokenIssuer>,
@@ -214,6 +215,14 @@ impl EmbeddedGrid {
     /// The disks of its storages, by the names of the RSEs; empty unless relays were asked for.
     pub fn disks(&self) -> &BTreeMap<String, Arc<Disk>> {
         &self.disks
+    }
+
+    /// The limits of its storages, by the names of the RSEs; empty if they run in other processes.
+    pub fn limits(&self) -> BTreeMap<String, StorageLimits> {
+        let storages = self.services.storages.iter();
+        storages
+            .map(|storage| (storage.name().to_owned(), storage.limits()))
+            .collect()
     }
 
     /// The processes of its sites; none if the storages run in this one.

@@ -14,13 +14,14 @@ use weir_model::{Grid, Rse, SiteName};
 use crate::addresses::{Door, behind};
 use crate::disk::{Behind, Disk};
 use crate::ground::Ground;
+use crate::limits::Started;
 use crate::runtime::{not_started, run_on, runtime};
 use crate::user::User;
 use crate::{GridError, configure, reach};
 
 /// The storages of one site. Call [`SiteStorages::shutdown`] to let requests in hand end.
 pub struct SiteStorages {
-    storages: Vec<weir_storage::Running>,
+    storages: Vec<Started>,
     data_runtime: Option<Runtime>,
     // Last: another process may take the site when everything else is gone.
     ground: Ground,
@@ -79,7 +80,7 @@ impl SiteStorages {
 
     /// Where they answer.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
-        self.storages.iter().map(weir_storage::Running::url)
+        self.storages.iter().map(Started::url)
     }
 
     /// Stops them; requests in hand may end within the grace of each.
@@ -105,18 +106,19 @@ pub(crate) async fn start_storage(
     of: (&Ground, &User),
     (rse, disk): (&Rse, Option<Arc<Disk>>),
     (door, issuer_url, reach): (Door, &str, &[Network]),
-) -> Result<weir_storage::Running, GridError> {
+) -> Result<Started, GridError> {
     let config = configure::storage(of, rse, door, issuer_url, reach)?;
     let areas: Arc<dyn weir_storage::OpenArea> = match disk {
         Some(disk) => Arc::new(Behind(disk)),
         None => Arc::new(weir_storage::Directories),
     };
-    let storage = run_on(runtime, weir_storage::Storage::start_on(config, areas)).await;
-    storage.map_err(|error| not_started(&format!("the storage of {}", rse.name), error))
+    let storage = run_on(runtime, weir_storage::Storage::start_on(config.clone(), areas)).await;
+    let running = storage.map_err(|error| not_started(&format!("the storage of {}", rse.name), error))?;
+    Ok(Started::new(rse.name.to_string(), config, running))
 }
 
 /// Stops storages, all at the same time.
-pub(crate) async fn stop_storages(runtime: &Runtime, storages: Vec<weir_storage::Running>) {
+pub(crate) async fn stop_storages(runtime: &Runtime, storages: Vec<Started>) {
     let ends: Vec<_> = storages
         .into_iter()
         .map(|storage| runtime.spawn(storage.shutdown()))

@@ -2,7 +2,7 @@
 //!
 //! It stands in front of a door, at the address that everybody knows, and understands nothing of what it passes: TLS stays
 //! between the two ends. [`Rule`]s say what becomes of the bytes: a rate that connections share, a rate of each, a delay, a
-//! stop, a reset. Rules may change at any time, also for connections that are open. A rule may be for some peers only, by
+//! stop, damage. Rules may change at any time, also for connections that are open. A rule may be for some peers only, by
 //! the address that they connect from.
 //!
 //! A connection without traffic costs two tasks that sleep, and no buffer.
@@ -26,7 +26,7 @@ use figures::Figures;
 pub use figures::Passed;
 use pump::{Line, pump};
 use rules::Rules;
-pub use rules::{Direction, Rule};
+pub use rules::{Damage, DamageKind, Direction, Rule};
 
 /// A relay that runs until it is dropped; its connections end with it.
 #[derive(Debug)]

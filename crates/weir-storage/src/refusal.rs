@@ -207,6 +207,7 @@ impl From<BackendError> for Refusal {
             Obstacle::NameTooLong => StatusCode::URI_TOO_LONG,
             Obstacle::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Obstacle::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Obstacle::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Obstacle::Io => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status == StatusCode::INTERNAL_SERVER_ERROR {

@@ -24,9 +24,14 @@ pub(crate) struct RatedPlaces {
     pub(crate) sources: VecDeque<usize>,
     /// How many there are in all.
     pub(crate) n_sources: usize,
+    /// Numbers of source files of other sizes, which faults ask for, by the size.
+    pub(crate) smaller: BTreeMap<u64, usize>,
     /// Bytes that the injector counts as delivered though a fault left them out.
     pub(crate) skipped: u64,
 }
+
+/// The numbers of pieces of files have this bit, which those of whole files have not.
+const PIECES: u64 = 1 << 47;
 
 /// One of so many source files may be kept from taking part again: the plan has a third more than take part.
 const KEPT_PART: usize = 4;
@@ -58,6 +63,8 @@ struct RatesWorkload {
     due: Option<Timestamp>,
     /// The state of its faults.
     condition: Condition,
+    /// Pieces of files beside the first one of each.
+    n_pieces: u64,
 }
 
 impl RatesDriver {
@@ -86,6 +93,7 @@ impl RatesDriver {
                 links,
                 due: Some(Timestamp(0)),
                 condition: Condition::default(),
+                n_pieces: 0,
             }
         };
         let workloads: Vec<RatesWorkload> = plan.rates().map(workload).collect();
@@ -244,12 +252,22 @@ impl RatesWorkload {
             } else {
                 places.sources[injection.file as usize]
             };
-            files.entry(index).or_default().push(WantedFile {
-                id: injection.id,
-                source,
-                is_missing: self.condition.misses(broken),
-                wanted: Duration::from_nanos(injection.wanted_at.0),
-            });
+            let wanted = Duration::from_nanos(injection.wanted_at.0);
+            let files = files.entry(index).or_default();
+            let (source, n_pieces) = places.pieces(source, injection.size.0, broken);
+            for piece in 0..n_pieces {
+                files.push(WantedFile {
+                    id: if piece == 0 {
+                        injection.id
+                    } else {
+                        self.n_pieces += 1;
+                        injection.id & !(PIECES - 1) | PIECES | self.n_pieces
+                    },
+                    source,
+                    is_missing: self.condition.misses(broken),
+                    wanted,
+                });
+            }
         }
         for (index, files) in files {
             engine.submit(Wanted {
@@ -273,6 +291,43 @@ impl RatesWorkload {
     }
 }
 
+impl RatedPlaces {
+    /// The source to inject, and how often, so that it makes up a file of this size: smaller files where a fault has it so.
+    fn pieces(&self, source: usize, size: u64, broken: &WorkloadCondition) -> (usize, u64) {
+        let smaller = broken.size.filter(|piece| (1..size).contains(piece));
+        match smaller.and_then(|piece| Some((self.smaller.get(&piece)?, size / piece))) {
+            Some((source, n_pieces)) => (*source, n_pieces),
+            None => (source, 1),
+        }
+    }
+}
+
 fn timestamp(at: Duration) -> Timestamp {
     Timestamp(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_files_make_up_a_large_one() {
+        let places = RatedPlaces {
+            link: 0,
+            sources: VecDeque::from([7]),
+            n_sources: 1,
+            smaller: BTreeMap::from([(20, 9)]),
+            skipped: 0,
+        };
+        let of = |size| {
+            let broken = WorkloadCondition {
+                size,
+                ..WorkloadCondition::default()
+            };
+            places.pieces(7, 1_000, &broken)
+        };
+        assert_eq!(of(Some(20)), (9, 50));
+        // None was made of this size, and a larger one is no small file.
+        assert_eq!([of(None), of(Some(30)), of(Some(2_000))], [(7, 1); 3]);
+    }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use weir_grid::{Disk, EmbeddedGrid, Processes, SiteOrder};
+use weir_grid::{Disk, EmbeddedGrid, Processes, SiteOrder, StorageLimits};
 use weir_model::Pattern;
 use weir_network::packets::Packets;
 use weir_network::relay::{Passed, Relay};
 use weir_plan::Plan;
 use weir_plan::fault::{Amount, Course, Fault, FaultKind, FaultPlace, Level, Service, level_at};
 
+use super::counters::{Miscounted, Miscounts, is_of_counters};
 use super::injection::Broken;
 use super::journal;
 use super::means::{self, Here};
@@ -19,12 +20,13 @@ use super::operator::Operator;
 use super::orders::{FaultState, FaultStates, Order, Orders};
 use super::packets::{counter, packet_rules};
 use super::reach::seen;
-use super::rules::{Buckets, Ground, dead, disk_failure, disks, is_of_packets, rules};
+use super::rules::{Buckets, Ground, copies, dead, disk_failure, disks, is_of_packets, rules};
 use super::store::{Hold, StoreLock};
 use crate::execute::clock::Clock;
 use crate::execute::live::SharedMeasurement;
 use crate::options::{Options, RunNetwork};
 use crate::output::folder::RunFolder;
+use crate::services::storage::StorageDoor;
 
 /// Longest pause between two looks for orders.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,6 +35,14 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) struct Acting {
     task: JoinHandle<()>,
     actor: Arc<tokio::sync::Mutex<Actor>>,
+}
+
+/// The traces of the faults of a run.
+pub(crate) struct Acted {
+    /// The state of whatever made each fault, by its name.
+    pub(crate) states: BTreeMap<String, String>,
+    /// Counters that were read wrong.
+    pub(crate) miscounted: Miscounted,
 }
 
 struct Actor {
@@ -45,6 +55,9 @@ struct Actor {
     buckets: Buckets,
     relays: Arc<BTreeMap<String, Relay>>,
     disks: BTreeMap<String, Arc<Disk>>,
+    limits: BTreeMap<String, StorageLimits>,
+    /// The copies that each storage may have at once, where faults bound them.
+    copies: BTreeMap<String, u32>,
     /// The activity of the relays when each fault came, and while it was on.
     before: Vec<Option<Passed>>,
     passed: Vec<Passed>,
@@ -56,6 +69,7 @@ struct Actor {
     /// Why a site's process, or the packets, did not do what they should.
     disobeyed: BTreeMap<String, String>,
     operator: Operator,
+    miscounts: Miscounts,
     /// Servers that have died, and when each is back.
     dead: BTreeMap<String, Duration>,
     /// How often servers died, by the fault.
@@ -72,7 +86,7 @@ impl Acting {
     pub(crate) fn start(
         plan: &Plan,
         grid: &EmbeddedGrid,
-        options: &Options,
+        (options, doors): (&Options, &Arc<Vec<StorageDoor>>),
         (clock, broken, measurement): (Clock, &Broken, &SharedMeasurement),
         folder: &Arc<RunFolder>,
     ) -> Self {
@@ -88,11 +102,14 @@ impl Acting {
             buckets: Buckets::default(),
             relays: grid.relays().clone(),
             disks: grid.disks().clone(),
+            limits: grid.limits(),
+            copies: BTreeMap::new(),
             packets: (options.network == RunNetwork::Namespace).then(Packets::default),
             store: grid.transfer_store().map(|path| StoreLock::new(&path)),
             sites: grid.processes().cloned(),
             disobeyed: BTreeMap::new(),
             operator: Operator::new(plan, grid, folder),
+            miscounts: Miscounts::new(doors),
             dead: BTreeMap::new(),
             deaths: BTreeMap::new(),
             refusals: Vec::new(),
@@ -105,14 +122,17 @@ impl Acting {
         Self { task, actor }
     }
 
-    /// Takes every fault away; gives the state of whatever made each, by its name.
-    pub(crate) async fn end(self) -> BTreeMap<String, String> {
+    /// Takes every fault away.
+    pub(crate) async fn end(self) -> Acted {
         self.task.abort();
         let _aborted = self.task.await;
         let mut actor = self.actor.lock().await;
         actor.orders = None;
         actor.change(None).await;
-        actor.states()
+        Acted {
+            states: actor.states(),
+            miscounted: actor.miscounts.miscounted().clone(),
+        }
     }
 }
 
@@ -295,10 +315,12 @@ impl Actor {
         for (door, relay) in self.relays.iter() {
             relay.set(of_doors.remove(door).unwrap_or_default());
         }
+        let copies = copies(&self.ground, &on);
         let mut slow = disks(&self.ground, &on, &mut self.buckets);
         for (rse, disk) in &self.disks {
             disk.set(slow.remove(rse).unwrap_or_default());
         }
+        self.bound_copies(copies).await;
         self.order_packets().await;
         self.hold_store();
         self.order_sites();
@@ -309,12 +331,16 @@ impl Actor {
             if was.to_bits() != is.to_bits() {
                 let fault = self.faults[at].0.clone();
                 self.operator.tell(&fault, is).await;
+                self.miscounts.change(&fault, is).await;
             }
         }
     }
 
     fn passed_by_all(&self) -> Passed {
-        self.relays.values().map(Relay::passed).fold(Passed::default(), sum)
+        self.relays
+            .values()
+            .map(Relay::passed)
+            .fold(Passed::default(), Passed::plus)
     }
 
     /// Keeps what relays did while a fault was on.
@@ -322,11 +348,25 @@ impl Actor {
         match (self.before[at], level > 0.0) {
             (None, true) => self.before[at] = Some(now),
             (Some(before), false) => {
-                self.passed[at] = sum(self.passed[at], since(now, before));
+                self.passed[at] = self.passed[at].plus(now.since(before));
                 self.before[at] = None;
             }
             _ => {}
         }
+    }
+
+    /// Bounds the copies that storages take at once.
+    async fn bound_copies(&mut self, copies: BTreeMap<String, u32>) {
+        for (rse, limits) in &self.limits {
+            let limit = copies.get(rse).copied();
+            if limit == self.copies.get(rse).copied() {
+                continue;
+            }
+            if let Err(error) = limits.set_copies(limit).await {
+                self.folder.log(&weir_auth::error_chain(&error));
+            }
+        }
+        self.copies = copies;
     }
 
     /// Lets packets be lost, or queue.
@@ -438,6 +478,7 @@ impl Actor {
         let state = |(at, (fault, _)): (usize, &(Fault, Course))| {
             let text = match (fault.kind, &fault.place) {
                 (_, FaultPlace::Workload(_)) => return None,
+                (kind, _) if is_of_counters(kind) => self.miscounts.state(&fault.name),
                 (kind, _)
                     if is_of_packets(kind)
                         && let Some(packets) = &self.packets =>
@@ -481,16 +522,14 @@ impl Actor {
                     }
                 }
                 _ => {
-                    let Passed {
-                        held_nanos,
-                        resets,
-                        bytes,
-                        ..
-                    } = self.passed[at];
-                    let held = Duration::from_nanos(held_nanos).as_secs_f64();
+                    let passed = self.passed[at];
+                    let held = Duration::from_nanos(passed.held_nanos).as_secs_f64();
                     format!(
-                        "relays passed {}, held connections back for {held:.1} s in all, and reset {resets}",
-                        weir_units::Bytes(bytes)
+                        "relays passed {}, held connections back for {held:.1} s in all, reset {}, stopped {} and changed bits of {}",
+                        weir_units::Bytes(passed.bytes),
+                        passed.resets,
+                        passed.stalls,
+                        passed.changes
                     )
                 }
             };
@@ -505,25 +544,5 @@ fn times(count: u32) -> String {
         "once".to_owned()
     } else {
         format!("{count} times")
-    }
-}
-
-fn sum(one: Passed, other: Passed) -> Passed {
-    Passed {
-        connections: one.connections + other.connections,
-        bytes: one.bytes + other.bytes,
-        held_nanos: one.held_nanos + other.held_nanos,
-        resets: one.resets + other.resets,
-        unreachable: one.unreachable + other.unreachable,
-    }
-}
-
-fn since(now: Passed, before: Passed) -> Passed {
-    Passed {
-        connections: now.connections.saturating_sub(before.connections),
-        bytes: now.bytes.saturating_sub(before.bytes),
-        held_nanos: now.held_nanos.saturating_sub(before.held_nanos),
-        resets: now.resets.saturating_sub(before.resets),
-        unreachable: now.unreachable.saturating_sub(before.unreachable),
     }
 }

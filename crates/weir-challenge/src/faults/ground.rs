@@ -41,6 +41,8 @@ pub struct SharedPath {
     pub links: Vec<Link>,
     /// Its capacity.
     pub capacity: BitRate,
+    /// Whether traffic on a detour leaves it: it is a segment that links take, and not the wire of a site or of a group.
+    pub has_detours: bool,
 }
 
 impl NetworkGround {

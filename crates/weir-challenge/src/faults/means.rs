@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use weir_grid::DiskFailure;
 use weir_model::RseKind;
-use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Service};
-use weir_plan::{Plan, Workload};
+use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Service, Way};
+use weir_plan::{Mode, Plan, Workload};
 
+use super::counters::is_of_counters;
 use super::ground::NetworkGround;
-use super::reach::out_of_reach;
-use super::rules::disk_failure;
+use super::reach::{file_sizes, out_of_reach};
+use super::rules::{damage, disk_failure};
 use crate::options::{Options, RunNetwork};
 
 /// The first fault of a plan that cannot be made here, and the reason. `near` has the doors of other programs on this machine.
@@ -28,7 +30,11 @@ pub(crate) fn cannot<'p>(plan: &'p Plan, options: &Options, near: &BTreeSet<Stri
 
 /// The last fault of a plan, which was added by hand to a run under way: the reason why it cannot be made.
 pub(super) fn cannot_add(plan: &Plan, here: &Here<'_>) -> Option<String> {
-    reason(plan.faults.last()?, plan, here)
+    let fault = plan.faults.last()?;
+    if fault.kind == FaultKind::SmallFiles {
+        return Some("its files are made before a run: write it into the file".to_owned());
+    }
+    reason(fault, plan, here)
 }
 
 /// The things that a run has for its faults.
@@ -69,7 +75,7 @@ pub(super) fn needs(fault: &Fault, plan: &Plan) -> bool {
         FaultPlace::Service(Service::Transfer) => plan.grid.transfer_service.is_none(),
         _ => false,
     };
-    !is_elsewhere && fault.kind != FaultKind::Slots && !fault.kind.is_of_processes()
+    !is_elsewhere && fault.kind != FaultKind::Slots && !fault.kind.is_of_processes() && !is_of_counters(fault.kind)
 }
 
 fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
@@ -81,11 +87,12 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
         }
         FaultKind::Mixing => disks(fault, plan).or_else(|| mixing(fault, plan, ground)),
         kind if is_of_disks(kind) => disks(fault, plan),
+        kind if is_of_counters(kind) => counters(fault, plan),
         FaultKind::RoundTrip | FaultKind::Mtu | FaultKind::SlowIssuer | FaultKind::FailingIssuer => by_relay(None),
         FaultKind::PacketLoss if here.network == RunNetwork::Namespace => by_relay(None),
         FaultKind::Window | FaultKind::PacketLoss => by_relay(window(fault, plan, ground)),
         FaultKind::Outage | FaultKind::Capacity | FaultKind::ForeignLoad => by_relay(place(fault, ground)),
-        FaultKind::Failures if disk_failure(fault).is_some() => disks(fault, plan),
+        FaultKind::Failures if disk_failure(fault).is_some() => disks(fault, plan).or_else(|| disk_failures(fault)),
         FaultKind::Failures => by_relay(failures(fault, plan)),
         FaultKind::Slots | FaultKind::SlowStore | FaultKind::FrozenStore | FaultKind::LateDecisions => transfer(plan),
         FaultKind::Pause | FaultKind::Comb | FaultKind::Controller => rated(fault, plan),
@@ -95,7 +102,20 @@ fn reason(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
             _ => rated(fault, plan),
         },
         FaultKind::FrozenSite | FaultKind::KilledSite | FaultKind::SkewedClock => processes(fault, plan, here),
-        _ => Some("it has no means in a real run yet".to_owned()),
+        FaultKind::Reroute => by_relay(detour(fault, ground)),
+        FaultKind::SmallFiles => rated(fault, plan).or_else(|| by_transfers(fault, plan)),
+        FaultKind::SlowServer | FaultKind::Uneven => Some("a storage of a grid is one server".to_owned()),
+        FaultKind::Fifo => {
+            Some("the grid's transfer service serves links in turn, and has no other order".to_owned())
+        }
+        FaultKind::TokenLifetime => Some(
+            "the transfer service renews tokens, and storages accept one for 60 s after its end: break the issuer instead".to_owned(),
+        ),
+        FaultKind::LateCounters => Some("a run reads counters at its end, when late ones have come".to_owned()),
+        FaultKind::LateSubmission | FaultKind::SlowSubmission | FaultKind::LateDeletion => {
+            Some("the daemons of a real catalogue have no such delay: break it as a whole (outage)".to_owned())
+        }
+        _ => Some("its service is not there yet".to_owned()),
     }
 }
 
@@ -127,13 +147,14 @@ fn processes(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
 
 /// Whether a fault acts at the back end of a storage.
 pub(super) fn is_of_disks(kind: FaultKind) -> bool {
-    const OF_DISKS: [FaultKind; 13] = [
+    const OF_DISKS: [FaultKind; 14] = [
         FaultKind::SlowRead,
         FaultKind::SlowWrite,
         FaultKind::SlowDisk,
         FaultKind::SlowStream,
         FaultKind::SlowClose,
         FaultKind::SlowDelete,
+        FaultKind::Overwrite,
         FaultKind::ReadBack,
         FaultKind::Mixing,
         FaultKind::Overload,
@@ -157,6 +178,23 @@ fn mixing(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
         .any(|other| has_rate(other.kind) && other.place == fault.place);
     let known = ground.disks.iter().any(|(rse, _)| pattern.fits(rse.as_str()));
     (!slowed && !known).then(|| "it costs a share of a rate: add the fault slow-disk at the same storage".to_owned())
+}
+
+/// The counters of storages of other programs are not read.
+fn counters(fault: &Fault, plan: &Plan) -> Option<String> {
+    let FaultPlace::Rse(pattern, _) = &fault.place else {
+        return None;
+    };
+    let mut named = plan.grid.rses.iter().filter(|rse| pattern.fits(rse.name.as_str()));
+    let rse = named.find(|rse| !rse.kind.is_embedded())?;
+    Some(format!("{} has no counters that a run reads", rse.name))
+}
+
+/// A detour needs a segment to take.
+fn detour(fault: &Fault, ground: &NetworkGround) -> Option<String> {
+    let to = fault.details.to.as_deref().unwrap_or_default();
+    let known = ground.shared(to).is_some();
+    (!known).then(|| "segments are a part of the simulated network: run it shaped as that".to_owned())
 }
 
 /// Only the disks of storages in this process can be slow.
@@ -227,16 +265,25 @@ fn window(fault: &Fault, plan: &Plan, ground: &NetworkGround) -> Option<String> 
     })
 }
 
+/// Files of whole storages that fail on their disks.
+fn disk_failures(fault: &Fault) -> Option<String> {
+    let is_read = fault.place.way() == Some(Way::Out);
+    let is_changed = disk_failure(fault) == Some(DiskFailure::Changed);
+    (is_changed && !is_read).then(|| "disks change files as they are read: add way = \"out\"".to_owned())
+}
+
 fn failures(fault: &Fault, plan: &Plan) -> Option<String> {
-    if fault.details.error.as_deref() != Some("network") {
+    if damage(fault).is_none() {
         return Some(
-            "relays make failures of the network; storages (rse) those of permission, not-found, no-space and protocol"
+            "relays make failures of network, timeout and tls; storages (rse, without mode and above) those of permission, not-found, \
+             no-space, protocol, overload and checksum"
                 .to_owned(),
         );
     }
-    if fault.details.mode.is_some() || fault.details.above.is_some() {
-        return Some("a relay cannot tell modes and sizes".to_owned());
+    if fault.details.mode == Some(Mode::Streamed) {
+        return Some("a relay cannot tell streamed copies from what else the transfer service asks".to_owned());
     }
-    let rates = plan.rates().next().is_some();
-    (!rates).then(|| "the share of transfers that a relay resets follows from the file size of rates".to_owned())
+    let above = fault.details.above.map_or(0, |size| size.0);
+    let is_met = file_sizes(plan).iter().any(|(_, size)| *size > above);
+    (!is_met).then(|| "no file of the challenge is larger than `above`".to_owned())
 }

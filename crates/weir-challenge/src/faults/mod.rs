@@ -9,11 +9,13 @@
 //! | `slow-store`, `frozen-store` | the writer's lock of its database |
 //! | processes of sites | SIGSTOP, SIGKILL and the clock of libfaketime ([`weir_grid::Processes`]) |
 //! | workloads | the injectors |
+//! | counters of storages | the run itself, which reads them wrong |
 //!
 //! `means::cannot` says which fault of a plan has no means here; a run with such a fault does not begin. All of it ends with the
 //! run: relays with the grid, locks with their connection.
 
 mod actor;
+mod counters;
 mod ground;
 mod injection;
 mod journal;
@@ -25,7 +27,7 @@ mod reach;
 mod rules;
 mod store;
 
-pub(crate) use actor::Acting;
+pub(crate) use actor::{Acted, Acting};
 pub use ground::{DiskRates, NetworkGround, SharedPath};
 pub(crate) use injection::{Broken, Condition};
 pub(crate) use journal::replay;

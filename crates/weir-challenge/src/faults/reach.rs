@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use weir_grid::{CATALOG_DOOR, ISSUER_DOOR, TRANSFER_DOOR};
-use weir_model::{GridIssuer, Rse, RseName};
-use weir_plan::Plan;
+use weir_model::{GridIssuer, Link, Rse, RseName};
 use weir_plan::fault::{Fault, FaultKind, FaultPlace, Service};
+use weir_plan::{Plan, Workload};
 
 use super::ground::NetworkGround;
 use super::rules::{End, Ground};
@@ -110,11 +110,6 @@ fn no_relay(door: &str, goes_past: Option<&str>) -> String {
 
 /// The storages of a plan as relays tell them apart, with the address of each; without those that have none.
 pub(super) fn seen(plan: &Plan, network: &NetworkGround, address: impl Fn(&Rse) -> Option<SocketAddr>) -> Ground {
-    let size = plan
-        .rates()
-        .flat_map(|(_, rates)| &rates.links)
-        .map(|rated| rated.file_size.0)
-        .next();
     let end = |rse: &Rse| {
         Some(End {
             name: rse.name.clone(),
@@ -127,6 +122,23 @@ pub(super) fn seen(plan: &Plan, network: &NetworkGround, address: impl Fn(&Rse) 
         ends: plan.grid.rses.iter().filter_map(end).collect(),
         network: network.clone(),
         has_packets: false,
-        file_size: size.unwrap_or(1_000_000) as f64,
+        file_sizes: file_sizes(plan),
     }
+}
+
+/// Sizes of the files that each link is asked for.
+pub(super) fn file_sizes(plan: &Plan) -> BTreeSet<(Link, u64)> {
+    let of = |workload: &Workload| -> Vec<(Link, u64)> {
+        match workload {
+            Workload::Rates(rates) => {
+                let links = rates.links.iter();
+                links.map(|rated| (rated.link.clone(), rated.file_size.0)).collect()
+            }
+            Workload::Matrix(steps) | Workload::Ramp(steps) => {
+                let cells = steps.steps.iter().flat_map(|step| &step.cells);
+                cells.map(|cell| (cell.link.clone(), cell.size.0)).collect()
+            }
+        }
+    };
+    plan.workloads.iter().flat_map(of).collect()
 }

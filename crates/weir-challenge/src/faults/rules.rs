@@ -4,18 +4,19 @@
 //! of the source, downwards, if the destination pulls; that of the destination, upwards, if the source pushes. Storages
 //! connect from their own addresses, so that either relay knows the other end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_grid::{CATALOG_DOOR, DiskFailure, ISSUER_DOOR, SlowDisk, TRANSFER_DOOR};
+use weir_grid::{CATALOG_DOOR, DiskFailure, ISSUER_DOOR, Obstacle, SlowDisk, TRANSFER_DOOR};
 use weir_model::{Link, RseName};
-use weir_network::relay::{Bucket, Direction, Rule};
+use weir_network::relay::{Bucket, Damage, DamageKind, Direction, Rule};
+use weir_plan::Mode;
 use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace, Level, Service, Way};
 use weir_units::BitRate;
 
-use super::ground::NetworkGround;
+use super::ground::{NetworkGround, SharedPath};
 
 /// A segment of TCP on Ethernet, in bytes, and the constant of Mathis and others (1997).
 const SEGMENT: f64 = 1_448.0;
@@ -24,6 +25,9 @@ const MATHIS: f64 = 1.22;
 const ANSWER: f64 = 2_000.0;
 /// Nothing that is reset always is reset quite always: e^-14 is a millionth.
 const SURELY: f64 = 14.0;
+
+/// The ways of the bytes of a pair: down from the source where the destination pulls, and up to the destination where the source pushes.
+const BYTES: [(bool, Option<Direction>); 2] = [(true, Some(Direction::Down)), (false, Some(Direction::Up))];
 
 /// A storage of the run.
 #[derive(Debug, Clone)]
@@ -52,8 +56,8 @@ pub(super) struct Ground {
     pub(super) network: NetworkGround,
     /// Whether packets can be lost and queue: then relays leave that to them.
     pub(super) has_packets: bool,
-    /// Size of the files of the first workload that holds a rate.
-    pub(super) file_size: f64,
+    /// Sizes of the files that each link is asked for.
+    pub(super) file_sizes: BTreeSet<(Link, u64)>,
 }
 
 impl Ground {
@@ -62,6 +66,16 @@ impl Ground {
             source: self.ends[source].name.clone(),
             destination: self.ends[destination].name.clone(),
         }
+    }
+
+    /// The size of the smallest files of a pair above this one.
+    fn file_above(&self, pair: (usize, usize), size: u64) -> Option<u64> {
+        let link = self.link(pair);
+        let sizes = self
+            .file_sizes
+            .iter()
+            .filter(|(of, larger)| *of == link && *larger > size);
+        sizes.map(|(_, size)| *size).min()
     }
 
     /// The pairs whose traffic passes the place of a fault.
@@ -167,7 +181,7 @@ impl Builder<'_> {
             let left = BitRate(path.capacity.0.saturating_sub(taken).max(8));
             let shared = Some(buckets.get(&format!("path {}", path.name), left));
             self.on_pairs(
-                &self.ground.pairs_of(&path.links),
+                &self.routed(path, on),
                 &Rule {
                     shared,
                     ..Rule::default()
@@ -184,6 +198,25 @@ impl Builder<'_> {
                 },
             );
         }
+    }
+
+    /// The pairs whose traffic takes a path: its own, less those on a detour, and those whose detour it is.
+    fn routed(&self, path: &SharedPath, on: &[(&Fault, Level)]) -> Vec<(usize, usize)> {
+        let mut pairs = self.ground.pairs_of(&path.links);
+        for (fault, _) in on.iter().filter(|(fault, _)| fault.kind == FaultKind::Reroute) {
+            let moved = self.ground.pairs(fault);
+            if fault.details.to.as_ref() == Some(&path.name) {
+                pairs.extend(
+                    moved
+                        .into_iter()
+                        .filter(|pair| !pairs.contains(pair))
+                        .collect::<Vec<_>>(),
+                );
+            } else if path.has_detours {
+                pairs.retain(|pair| !moved.contains(pair));
+            }
+        }
+        pairs
     }
 
     fn fault(&mut self, fault: &Fault, level: Level, on: &[(&Fault, Level)], buckets: &mut Buckets) {
@@ -211,17 +244,7 @@ impl Builder<'_> {
                 };
                 self.on_pairs(&pairs, &Rule { longest, ..rule });
             }
-            FaultKind::Failures if disk_failure(fault).is_some() => {}
-            FaultKind::Failures => {
-                let resets_per_byte = hazard(fault, level) / self.ground.file_size.max(1.0);
-                self.on_pairs(
-                    &pairs,
-                    &Rule {
-                        resets_per_byte,
-                        ..rule
-                    },
-                );
-            }
+            FaultKind::Failures => self.failures(fault, level, &pairs),
             FaultKind::Outage => self.outage(fault, &pairs),
             FaultKind::SlowIssuer => self.at(
                 ISSUER_DOOR,
@@ -233,11 +256,37 @@ impl Builder<'_> {
             FaultKind::FailingIssuer => self.at(
                 ISSUER_DOOR,
                 Rule {
-                    resets_per_byte: hazard(fault, level) / ANSWER,
+                    damage: Some(Damage {
+                        kind: DamageKind::Reset,
+                        per_byte: hazard(fault, level) / ANSWER,
+                        above: 0,
+                    }),
                     ..rule
                 },
             ),
             _ => {}
+        }
+    }
+
+    /// Damage at such a chance for each byte that files of the usual size meet it as often as they should.
+    fn failures(&mut self, fault: &Fault, level: Level, pairs: &[(usize, usize)]) {
+        let Some(kind) = damage(fault) else { return };
+        let above = fault.details.above.map_or(0, |size| size.0);
+        let ways = match fault.details.mode {
+            Some(Mode::Pull) => &BYTES[..1],
+            Some(Mode::Push) => &BYTES[1..],
+            _ => &BYTES[..],
+        };
+        for pair in pairs {
+            let Some(size) = self.ground.file_above(*pair, above) else {
+                continue;
+            };
+            let per_byte = hazard(fault, level) / (size - above) as f64;
+            let rule = Rule {
+                damage: Some(Damage { kind, per_byte, above }),
+                ..Rule::default()
+            };
+            self.spread(&[*pair], &rule, ways);
         }
     }
 
@@ -280,15 +329,16 @@ impl Builder<'_> {
 
     /// A rule for the bytes of these pairs.
     fn on_pairs(&mut self, pairs: &[(usize, usize)], rule: &Rule) {
-        self.spread(pairs, rule, [Some(Direction::Down), Some(Direction::Up)]);
+        self.spread(pairs, rule, &BYTES);
     }
 
     /// A rule for everything that the ends of these pairs say to each other.
     fn both_ways(&mut self, pairs: &[(usize, usize)], rule: &Rule) {
-        self.spread(pairs, rule, [None, None]);
+        self.spread(pairs, rule, &[(true, None), (false, None)]);
     }
 
-    fn spread(&mut self, pairs: &[(usize, usize)], rule: &Rule, [at_source, at_destination]: [Option<Direction>; 2]) {
+    /// A rule at the ends of these pairs: at the source or at the destination, for a direction or for both.
+    fn spread(&mut self, pairs: &[(usize, usize)], rule: &Rule, ways: &[(bool, Option<Direction>)]) {
         let mut peers: BTreeMap<(usize, bool), Vec<IpAddr>> = BTreeMap::new();
         for (from, to) in pairs {
             for (end, is_source, other) in [(*from, true, *to), (*to, false, *from)] {
@@ -300,9 +350,12 @@ impl Builder<'_> {
             }
         }
         for ((end, is_source), peers) in peers {
+            let Some((_, direction)) = ways.iter().find(|(at_source, _)| *at_source == is_source) else {
+                continue;
+            };
             let rule = Rule {
                 peers: Some(peers.into()),
-                direction: if is_source { at_source } else { at_destination },
+                direction: *direction,
                 ..rule.clone()
             };
             let name = self.ground.ends[end].name.to_string();
@@ -380,6 +433,7 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
                 }
                 FaultKind::Quota => disk.quota = size(fault),
                 FaultKind::Overload => disk.overload = overload(fault, *level),
+                FaultKind::Overwrite => disk.overwrites = share(fault) * level,
                 FaultKind::SlowDelete => disk.deletion += delay(fault).mul_f64(*level),
                 _ => {}
             }
@@ -388,16 +442,52 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
     disks
 }
 
+/// The copies that each storage takes at once while these faults are on, where they bound it.
+///
+/// Disks bound reads; they alone would receive small files that wait for their turn.
+pub(super) fn copies(ground: &Ground, on: &[(&Fault, Level)]) -> BTreeMap<String, u32> {
+    let mut copies = BTreeMap::new();
+    for (fault, level) in on.iter().filter(|(fault, _)| fault.kind == FaultKind::Connections) {
+        let (FaultPlace::Rse(pattern, way), Some(limit)) = (&fault.place, limit(fault, *level)) else {
+            continue;
+        };
+        for end in ground
+            .ends
+            .iter()
+            .filter(|end| way.is_in() && pattern.fits(end.name.as_str()))
+        {
+            let least = copies.entry(end.name.to_string()).or_insert(limit);
+            *least = limit.min(*least);
+        }
+    }
+    copies
+}
+
+/// The damage of a relay that brings the errors of a fault, if one does.
+pub(super) fn damage(fault: &Fault) -> Option<DamageKind> {
+    match fault.details.error.as_deref()? {
+        "network" => Some(DamageKind::Reset),
+        "timeout" => Some(DamageKind::Stall),
+        "tls" => Some(DamageKind::Change),
+        _ => None,
+    }
+}
+
 /// The failure of a disk that brings the errors of a fault, if one does.
 pub(super) fn disk_failure(fault: &Fault) -> Option<DiskFailure> {
-    let error = fault.details.error.as_deref()?;
-    let is_whole = fault.details.mode.is_none() && fault.details.above.is_none();
-    match (fault.kind, &fault.place, error) {
-        (FaultKind::Failures, FaultPlace::Rse(..), _) if !is_whole => None,
-        (FaultKind::Failures, FaultPlace::Rse(..), "permission") => Some(DiskFailure::Permission),
-        (FaultKind::Failures, FaultPlace::Rse(..), "not-found") => Some(DiskFailure::Missing),
-        (FaultKind::Failures, FaultPlace::Rse(..), "no-space") => Some(DiskFailure::NoSpace),
-        (FaultKind::Failures, FaultPlace::Rse(..), "protocol") => Some(DiskFailure::Io),
+    let (FaultKind::Failures, FaultPlace::Rse(..)) = (fault.kind, &fault.place) else {
+        return None;
+    };
+    if fault.details.mode.is_some() || fault.details.above.is_some() {
+        return None;
+    }
+    match fault.details.error.as_deref()? {
+        "permission" => Some(DiskFailure::Refused(Obstacle::Permission)),
+        "not-found" => Some(DiskFailure::Refused(Obstacle::Missing)),
+        "no-space" => Some(DiskFailure::Refused(Obstacle::NoSpace)),
+        "protocol" => Some(DiskFailure::Refused(Obstacle::Io)),
+        "overload" => Some(DiskFailure::Refused(Obstacle::Busy)),
+        "checksum" => Some(DiskFailure::Changed),
         _ => None,
     }
 }
@@ -471,7 +561,7 @@ fn delay(fault: &Fault) -> Duration {
     }
 }
 
-/// Resets of one file, on average, so that this share of files meets one.
+/// Damages of one file, on average, so that this share of files meets one.
 fn hazard(fault: &Fault, level: Level) -> f64 {
     match fault.amount {
         Amount::Share(share) => (-(1.0 - share * level).ln()).min(SURELY),

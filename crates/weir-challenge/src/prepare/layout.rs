@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_measure::{LinkSpec, Spec};
 use weir_model::Link;
+use weir_plan::fault::{Amount, Fault, FaultKind, FaultPlace};
 use weir_plan::{Cell, Inject, Plan, RatedLink, Workload};
 use weir_units::Bytes;
 
@@ -57,8 +58,12 @@ pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor], run: &str
                     } else {
                         layout.needs(link, size, files, doors)
                     };
+                    let smaller = small_sizes(plan, &rates.name, size);
+                    let smaller = smaller.filter(|_| !by_rules);
+                    let smaller = smaller.map(|small| (small.0, layout.needs(link, small, 1, doors)[0]));
                     RatedPlaces {
                         link,
+                        smaller: smaller.collect(),
                         n_sources: sources.len(),
                         skipped: 0,
                         sources: sources.into(),
@@ -82,6 +87,19 @@ pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor], run: &str
         }
     }
     layout
+}
+
+/// The sizes of files that faults of a workload ask for, in place of this one.
+fn small_sizes(plan: &Plan, workload: &str, size: Bytes) -> impl Iterator<Item = Bytes> {
+    let of = move |fault: &Fault| match (fault.kind, &fault.place, fault.amount) {
+        (FaultKind::SmallFiles, FaultPlace::Workload(pattern), Amount::Size(small))
+            if pattern.fits(workload) && small < size =>
+        {
+            Some(small)
+        }
+        _ => None,
+    };
+    plan.faults.iter().filter_map(of)
 }
 
 impl Layout {

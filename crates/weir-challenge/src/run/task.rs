@@ -24,7 +24,7 @@ use crate::execute::progress::{Progress, Update};
 use crate::execute::rates::{RatedPlaces, RatesDriver};
 use crate::execute::signal_watch::{SignalSources, SignalWatch};
 use crate::execute::steps::StepsDriver;
-use crate::faults::{Acting, Broken};
+use crate::faults::{Acted, Acting, Broken};
 use crate::inject::fts::{FtsDoor, Renewal};
 use crate::inject::injection::JobId;
 use crate::inject::rules::RulesDoor;
@@ -97,6 +97,7 @@ struct DrivenRun {
     before: Reading,
     clock: Clock,
     end: Driven,
+    acted: Acted,
 }
 
 impl RunTask<'_> {
@@ -122,7 +123,7 @@ impl RunTask<'_> {
         }
         let sources = std::mem::take(&mut layout.sources);
         let seeded = self.seed(&open, sources, &layout.rated).await?;
-        let (mut driven, acted) = self.drive(grid, &mut open, seeded, &layout).await?;
+        let mut driven = self.drive(grid, &mut open, seeded, &layout).await?;
         let crosschecks = self.compare(&open, &driven).await;
         let samples = std::mem::take(&mut open.books.samples);
         let audit = self
@@ -136,7 +137,7 @@ impl RunTask<'_> {
             sums: driven.engine.sums(),
             deletions: driven.engine.deletions().report(),
             driven: driven.end,
-            acted,
+            acted: std::mem::take(&mut driven.acted.states),
             crosschecks,
             audit,
             verified_by_size: open.description.verified_by_size,
@@ -242,7 +243,7 @@ impl RunTask<'_> {
         open: &mut Open,
         Seeded { sources, protecting }: Seeded,
         layout: &Layout,
-    ) -> Result<(DrivenRun, BTreeMap<String, String>), RunError> {
+    ) -> Result<DrivenRun, RunError> {
         let before = counted::read(&open.doors).await;
         let clock = Clock::start();
         open.description.started_at = Some(assemble::moment(clock.started_at()));
@@ -289,7 +290,7 @@ impl RunTask<'_> {
             signals: Some(signals),
             sampled: Duration::ZERO,
         };
-        let acting = Acting::start(self.plan, grid, self.options, of_run, self.folder);
+        let acting = Acting::start(self.plan, grid, (self.options, &open.doors), of_run, self.folder);
         let end = drive.run().await;
         let acted = acting.end().await;
         telling.abort();
@@ -300,13 +301,19 @@ impl RunTask<'_> {
             before,
             clock,
             end,
+            acted,
         };
-        Ok((driven, acted))
+        Ok(driven)
     }
 
     /// Compares the counters of all parties.
     async fn compare(&self, open: &Open, driven: &DrivenRun) -> Vec<CrossCheck> {
-        let after = counted::read(&open.doors).await;
+        let mut after = counted::read(&open.doors).await;
+        for (door, counters) in &mut after {
+            if let Ok(counters) = counters {
+                *counters = driven.acted.miscounted.of(*door, *counters);
+            }
+        }
         let mut checks = counted::compare(&open.doors, &open.books.moved, &driven.before, &after);
         // Where files come past the catalogue, too, it cannot know them all.
         let is_by_rules = |inject: Inject| inject == Inject::Rules;

@@ -115,6 +115,26 @@ fn a_file_is_read_back_before_its_end_is_told() {
     assert_eq!(disk.active(), 0);
 }
 
+/// An old file would cost nothing, or files without one, too.
+#[test]
+fn an_old_file_is_deleted_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    disk.set(SlowDisk {
+        overwrites: 0.5,
+        deletion: Duration::from_millis(20),
+        ..SlowDisk::default()
+    });
+    for name in ["/a", "/b", "/c", "/d"] {
+        let mut draft = backend.draft(false).unwrap();
+        draft.seal(&Checksums::default(), None, false).unwrap();
+        let path = StoragePath::from_url_path(name).unwrap();
+        let _changed = draft.publish(&path, false).unwrap();
+    }
+    assert_eq!(disk.held().as_millis() / 20, 2, "{:?}", disk.held());
+}
+
 /// A full storage would take more, or a file would be lost that nobody asked to lose.
 #[test]
 fn a_full_disk_refuses_and_a_bad_one_loses() {
@@ -160,7 +180,7 @@ fn a_share_of_files_cannot_be_read_or_written() {
     let disk = Arc::new(Disk::default());
     let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
     disk.set(SlowDisk {
-        failing: [None, Some((0.25, DiskFailure::Permission))],
+        failing: [None, Some((0.25, DiskFailure::Refused(Obstacle::Busy)))],
         ..SlowDisk::default()
     });
     let failed = (0..100).filter_map(|_| backend.draft(false).err()).collect::<Vec<_>>();
@@ -169,9 +189,44 @@ fn a_share_of_files_cannot_be_read_or_written() {
         "{}",
         failed.len()
     );
-    assert!(failed.iter().all(|error| error.obstacle == DiskFailure::Permission));
+    assert!(failed.iter().all(|error| error.obstacle == Obstacle::Busy));
     disk.set(SlowDisk::default());
     assert!((0..10).all(|_| backend.draft(false).is_ok()));
+}
+
+/// A checksum would be right all the same, or the file on the disk wrong for ever.
+#[test]
+fn a_changed_file_has_one_other_bit_while_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let backend = Behind(disk.clone()).open(&area(dir.path())).unwrap();
+    let path = StoragePath::from_url_path("/file").unwrap();
+    let mut draft = backend.draft(false).unwrap();
+    draft.write_at(&[Bytes::from(vec![4; 3])], 0).unwrap();
+    draft.seal(&Checksums::default(), None, false).unwrap();
+    let _changed = draft.publish(&path, false).unwrap();
+    let read = || {
+        let reader = backend.open_cached(&path).or_else(|| backend.open(&path).ok()).unwrap();
+        let mut bytes = [0; 3];
+        assert!(reader.sendable(0..3).is_none() || disk.failed() == 0);
+        let cached = reader.read_cached(&mut bytes, 0);
+        let n_read = if cached == 0 {
+            reader.read_at(&mut bytes, 0).unwrap()
+        } else {
+            cached
+        };
+        assert_eq!(n_read, 3);
+        bytes
+    };
+    assert_eq!(read(), [4; 3]);
+    disk.set(SlowDisk {
+        failing: [Some((1.0, DiskFailure::Changed)), None],
+        ..SlowDisk::default()
+    });
+    assert_eq!((read(), disk.failed()), ([5, 4, 4], 1));
+    disk.set(SlowDisk::default());
+    disk.failed.store(0, Ordering::Relaxed);
+    assert_eq!(read(), [4; 3]);
 }
 
 /// More would be served than there are places, or a place would be lost.

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::bucket::Bucket;
 use super::figures::Figures;
-use super::rules::{Direction, Effect, Rules};
+use super::rules::{DamageKind, Direction, Effect, Rules};
 
 /// The bytes of one read.
 const PIECE: usize = 64 << 10;
@@ -69,6 +69,15 @@ impl Line {
         io::ErrorKind::ConnectionReset.into()
     }
 
+    /// The damage that so many more bytes meet, which end a piece of data of `burst` bytes.
+    fn damages(&mut self, now: &Effect, bytes: u64, burst: u64) -> Vec<DamageKind> {
+        let met = now.damages.iter().filter(|damage| {
+            let meant = bytes.min(burst.saturating_sub(damage.above));
+            meant > 0 && self.draw() >= (-damage.per_byte * meant as f64).exp()
+        });
+        met.map(|damage| damage.kind).collect()
+    }
+
     fn held(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.figures.held_nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -123,10 +132,18 @@ pub(super) async fn pump(
             if now.is_broken {
                 return Err(line.reset());
             }
-            if now.resets_per_byte > 0.0 {
-                let survives = (-now.resets_per_byte * piece.len() as f64).exp();
-                if line.draw() >= survives {
-                    return Err(line.reset());
+            for damage in line.damages(&now, piece.len() as u64, burst) {
+                match damage {
+                    DamageKind::Reset => return Err(line.reset()),
+                    DamageKind::Stall => {
+                        line.figures.stalls.fetch_add(1, Ordering::Relaxed);
+                        now = line.wait_while(|now| now.stalls() && !now.is_broken, direction).await;
+                    }
+                    DamageKind::Change => {
+                        line.figures.changes.fetch_add(1, Ordering::Relaxed);
+                        let middle = piece.len() / 2;
+                        piece[middle] ^= 1;
+                    }
                 }
             }
             pace(&now, &own, piece.len(), &line).await;

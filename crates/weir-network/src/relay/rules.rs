@@ -15,6 +15,28 @@ pub enum Direction {
     Down,
 }
 
+/// Damage that some bytes meet, drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Damage {
+    /// Its effect.
+    pub kind: DamageKind,
+    /// Damages for each byte, on average: a connection that passes n bytes meets one with the probability 1 − e^(−n × this).
+    pub per_byte: f64,
+    /// Bytes of each piece of data, from its begin, that meet none: those without an answer in between.
+    pub above: u64,
+}
+
+/// The effect of damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamageKind {
+    /// The connection is reset.
+    Reset,
+    /// Nothing passes any more while such a rule holds.
+    Stall,
+    /// A bit is another one: TLS notices.
+    Change,
+}
+
 /// One rule; without any effect unless its fields say so.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
@@ -30,8 +52,8 @@ pub struct Rule {
     pub delay: Duration,
     /// Larger pieces of data than this many bytes stop: those without an answer in between.
     pub longest: Option<u64>,
-    /// Resets for each byte, on average: a connection that passes n bytes is reset with the probability 1 − e^(−n × this).
-    pub resets_per_byte: f64,
+    /// Damage by chance.
+    pub damage: Option<Damage>,
     /// Nothing passes, and new connections are not answered.
     pub is_cut: bool,
     /// Open connections are reset.
@@ -52,7 +74,7 @@ pub(super) struct Effect {
     pub(super) each: Option<u64>,
     pub(super) delay: Duration,
     pub(super) longest: Option<u64>,
-    pub(super) resets_per_byte: f64,
+    pub(super) damages: Vec<Damage>,
     pub(super) is_cut: bool,
     pub(super) is_broken: bool,
 }
@@ -67,17 +89,22 @@ impl Effect {
         meant.fold(Self::default(), Self::with)
     }
 
-    /// Adds a rule: the stricter limit counts, delays and resets add up.
+    /// Adds a rule: the stricter limit counts, delays and damage add up.
     fn with(mut self, rule: &Rule) -> Self {
         let stricter = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         self.shared.extend(rule.shared.clone());
         self.each = stricter(self.each, rule.each);
         self.longest = stricter(self.longest, rule.longest);
         self.delay += rule.delay;
-        self.resets_per_byte += rule.resets_per_byte;
+        self.damages.extend(rule.damage);
         self.is_cut |= rule.is_cut;
         self.is_broken |= rule.is_broken;
         self
+    }
+
+    /// Whether connections may stall.
+    pub(super) fn stalls(&self) -> bool {
+        self.damages.iter().any(|damage| damage.kind == DamageKind::Stall)
     }
 
     pub(super) fn is_paced(&self) -> bool {

@@ -157,14 +157,20 @@ async fn large_pieces_stop_and_small_ones_pass() {
     );
 }
 
+fn damaged(kind: DamageKind, above: u64) -> Vec<Rule> {
+    let damage = Some(Damage {
+        kind,
+        // Of pieces of 100 kB two in three.
+        per_byte: 1.1 / 100_000.0,
+        above,
+    });
+    vec![Rule { damage, ..rule() }]
+}
+
 #[tokio::test]
 async fn resets_follow_the_bytes() {
     let relay = relay().await;
-    relay.set(vec![Rule {
-        // Of pieces of 100 kB two in three.
-        resets_per_byte: 1.1 / 100_000.0,
-        ..rule()
-    }]);
+    relay.set(damaged(DamageKind::Reset, 0));
     let mut failed = 0;
     for _ in 0..60 {
         let mut stream = TcpStream::connect(relay.address()).await.unwrap();
@@ -172,6 +178,50 @@ async fn resets_follow_the_bytes() {
     }
     assert!((25..55).contains(&failed), "{failed} of 60");
     assert_eq!(relay.passed().resets, u64::from(failed));
+}
+
+/// Small files would fail, too, on a connection that has passed many.
+#[tokio::test]
+async fn small_pieces_meet_no_damage() {
+    let relay = relay().await;
+    relay.set(damaged(DamageKind::Reset, 50_000));
+    let mut stream = TcpStream::connect(relay.address()).await.unwrap();
+    for _ in 0..100 {
+        ask(&mut stream, 50_000).await.unwrap();
+    }
+    let failed = timeout(PATIENCE, ask(&mut stream, 5_000_000)).await.unwrap();
+    assert!(failed.is_err());
+}
+
+/// A connection that has stalled would never go on, or be one that was reset.
+#[tokio::test]
+async fn a_stall_lasts_as_long_as_its_rule() {
+    let relay = relay().await;
+    relay.set(damaged(DamageKind::Stall, 0));
+    let mut stream = TcpStream::connect(relay.address()).await.unwrap();
+    stream.write_u64(5_000_000).await.unwrap();
+    let mut answer = vec![0; 5_000_000];
+    let read = timeout(Duration::from_millis(500), stream.read_exact(&mut answer)).await;
+    assert!(read.is_err() && relay.passed().stalls == 1);
+    relay.set(Vec::new());
+    let mut more = [0; 1];
+    timeout(PATIENCE, stream.read_exact(&mut more)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_change_is_of_one_bit() {
+    let relay = relay().await;
+    relay.set(damaged(DamageKind::Change, 0));
+    let mut stream = TcpStream::connect(relay.address()).await.unwrap();
+    stream.write_u64(1_000_000).await.unwrap();
+    let mut answer = vec![0; 1_000_000];
+    timeout(PATIENCE, stream.read_exact(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    let changed: Vec<u8> = answer.into_iter().filter(|byte| *byte != 7).collect();
+    assert!(!changed.is_empty() && changed.iter().all(|byte| *byte == 6));
+    assert_eq!(relay.passed().changes, changed.len() as u64);
 }
 
 #[tokio::test]

@@ -334,6 +334,8 @@ pub enum Obstacle {
     Permission,
     /// The file system keeps no extended attributes.
     NoAttributes,
+    /// The back end has too much to do: a later attempt may succeed.
+    Busy,
     /// Anything else: the disk's own trouble.
     Io,
 }
@@ -374,6 +376,7 @@ impl fmt::Display for Obstacle {
             Self::ReadOnly => "the file system is read-only",
             Self::Permission => "the file system denies it to the endpoint's user",
             Self::NoAttributes => "the file system keeps no extended attributes",
+            Self::Busy => "it has too much to do",
             Self::Io => "input/output error",
         })
     }

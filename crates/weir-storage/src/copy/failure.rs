@@ -66,12 +66,8 @@ impl CopyFailure {
     /// The other side's answer was no success.
     pub(super) fn answered(party: Party, phase: Phase, status: StatusCode, what: &str, said: &str) -> Self {
         let class = ErrorClass::of_status(status.as_u16(), said);
-        let said = if said.is_empty() {
-            String::new()
-        } else {
-            format!(": {said}")
-        };
-        Self::new(class, party, phase, format!("{what}: {status}{said}"))
+        let colon = if said.is_empty() { "" } else { ": " };
+        Self::new(class, party, phase, format!("{what}: {status}{colon}{said}"))
     }
 
     /// There was no answer.
@@ -100,6 +96,7 @@ impl CopyFailure {
             Obstacle::NoSpace | Obstacle::TooLarge => ErrorClass::NoSpace,
             Obstacle::ReadOnly => ErrorClass::ReadOnly,
             Obstacle::Unsafe | Obstacle::Permission => ErrorClass::Permission,
+            Obstacle::Busy => ErrorClass::Overload,
             _ => ErrorClass::Internal,
         };
         Self::new(

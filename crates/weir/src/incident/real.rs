@@ -135,6 +135,7 @@ fn ground(challenge: &Challenge) -> Result<NetworkGround, Failure> {
             .map(|link| link.link.clone())
             .collect(),
         capacity: SMALLER.rate(capacity),
+        has_detours: false,
     };
     for link in &scene.links {
         if let Some(capacity) = link.capacity {
@@ -170,11 +171,11 @@ fn ground(challenge: &Challenge) -> Result<NetworkGround, Failure> {
         ground.disks.extend(rse.map(|rse| (rse, rates)));
     }
     for (at, segment) in scene.segments.iter().enumerate() {
-        ground
-            .shared
-            .push(shared(segment.name.clone(), segment.capacity, &|link| {
-                link.via.contains(&at)
-            }));
+        let is_of_group = scene.groups.iter().any(|group| group.segment == Some(at));
+        ground.shared.push(SharedPath {
+            has_detours: !is_of_group,
+            ..shared(segment.name.clone(), segment.capacity, &|link| link.via.contains(&at))
+        });
     }
     Ok(ground)
 }

@@ -28,7 +28,7 @@ fn ground() -> Ground {
         ends: vec![end("A", 1), end("B", 2), end("C", 3)],
         network: NetworkGround::default(),
         has_packets: false,
-        file_size: 1e6,
+        file_sizes: [100_000, 1_000_000].map(|size| ("A->B".parse().unwrap(), size)).into(),
     }
 }
 
@@ -161,14 +161,34 @@ fn levels_soften() {
     );
     let hazard = |share: f64| {
         of(
-            &format!("kind = \"failures\"\nlink = \"A->B\"\nerror = \"network\"\nshare = {share}"),
+            &format!("kind = \"failures\"\nlink = \"A->B\"\nerror = \"network\"\nshare = {share}\nabove = \"100 kB\""),
             &ground(),
             1.0,
         )["A"][0]
-            .resets_per_byte
+            .damage
+            .unwrap()
+            .per_byte
     };
-    assert!((1.0 - (-hazard(0.75) * 1e6).exp() - 0.75).abs() < 1e-9);
+    assert!((1.0 - (-hazard(0.75) * 9e5).exp() - 0.75).abs() < 1e-9);
     assert!(hazard(1.0).is_finite());
+}
+
+/// Pulled files would fail where only pushed ones do, or small ones with the large ones.
+#[test]
+fn failures_of_one_mode_are_at_one_end() {
+    let text = |mode: &str| {
+        format!(
+            "kind = \"failures\"\nlink = \"A->B\"\nerror = \"tls\"\nshare = 0.5\nmode = \"{mode}\"\nabove = \"500 kB\""
+        )
+    };
+    let pushed = of(&text("push"), &ground(), 1.0);
+    let rule = &pushed["B"][0];
+    assert!(pushed.len() == 1 && rule.direction == Some(Direction::Up));
+    let damage = rule.damage.unwrap();
+    assert_eq!((damage.kind, damage.above), (DamageKind::Change, 500_000));
+    assert!((1.0 - (-damage.per_byte * 5e5).exp() - 0.5).abs() < 1e-9);
+    let pulled = of(&text("pull"), &ground(), 1.0);
+    assert_eq!(pulled.keys().map(String::as_str).collect::<Vec<_>>(), ["A"]);
 }
 
 #[test]
@@ -176,6 +196,37 @@ fn a_window_bounds_a_stream_over_its_round_trip() {
     let text = "kind = \"window\"\nlink = \"A->B\"\nsize = \"1 MB\"\n[[fault]]\nkind = \"round-trip\"\nlink = \"A->B\"\ndelay = \"100 ms\"";
     let rules = of(text, &ground(), 1.0);
     assert!(rules["A"].iter().any(|rule| rule.each == Some(10_000_000)), "{rules:?}");
+}
+
+/// Traffic on a detour would take its own path, too, or leave the wire of its site.
+#[test]
+fn a_detour_moves_one_link_from_segment_to_segment() {
+    let mut ground = ground();
+    let mut path = |name: &str, links: &[&str], has_detours| {
+        ground.network.shared.push(SharedPath {
+            name: name.to_owned(),
+            links: links.iter().map(|link| link.parse().unwrap()).collect(),
+            capacity: BitRate(8_000),
+            has_detours,
+        });
+    };
+    path("own", &["A->B", "C->B"], true);
+    path("other", &["A->C"], true);
+    path("site B in", &["A->B", "C->B"], false);
+    let mut buckets = Buckets::default();
+    let n_shared = |rules: &RulesByDoor, peer: u8| {
+        let meant = |rule: &&Rule| rule.peers.as_deref().is_some_and(|peers| peers.contains(&ip(peer)));
+        let of = rules["A"].iter().filter(meant).filter_map(|rule| rule.shared.clone());
+        of.collect::<Vec<_>>()
+    };
+    let before = rules(&ground, &[], &mut buckets);
+    assert_eq!((n_shared(&before, 2).len(), n_shared(&before, 3).len()), (2, 1));
+    let plan = plan("[[fault]]\nkind = \"reroute\"\nlink = \"A->B\"\nto = \"other\"");
+    let moved = rules(&ground, &[(&plan.faults[0], 1.0)], &mut buckets);
+    // The capacity of the detour is one for both links.
+    let (detoured, other) = (n_shared(&moved, 2), n_shared(&moved, 3));
+    assert_eq!((detoured.len(), other.len()), (2, 1));
+    assert!(detoured.iter().any(|bucket| Arc::ptr_eq(bucket, &other[0])));
 }
 
 /// Traffic of others would take nothing, or more than there is.
@@ -186,6 +237,7 @@ fn others_take_a_part_of_a_shared_path() {
         name: "sea".to_owned(),
         links: vec!["A->B".parse().unwrap(), "C->B".parse().unwrap()],
         capacity: BitRate(80_000_000),
+        has_detours: true,
     });
     let plan = plan("[[fault]]\nkind = \"foreign-load\"\nsegment = \"sea\"\nrate = \"60 Mb/s\"");
     let mut buckets = Buckets::default();
