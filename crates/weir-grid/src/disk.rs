@@ -3,21 +3,19 @@
 //! Every call goes to the directory. While a fault is on, reads and writes take their turn at a rate, and the end of a file or a
 //! deletion takes longer. The storage sees slow disks, as its own signals say; nothing above the back end knows.
 
-use std::collections::VecDeque;
+mod behind;
+
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use weir_auth::StoragePath;
 use weir_network::relay::Bucket;
-use weir_storage::backend::{
-    Backend, BackendError, Changed, Creator, DeferredRemoval, Draft, Listing, Meta, Obstacle, OpenRoot, Published,
-    Reader, Space, Stage, Usage,
-};
-use weir_storage::{AreaConfig, Directories, OpenArea};
-use weir_units::Checksums;
+use weir_storage::backend::{BackendError, Obstacle, Reader};
+
+pub(crate) use behind::Behind;
 
 /// How the disks of a storage are slow. Nothing by default.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +42,8 @@ pub struct SlowDisk {
     pub overload: Option<(u32, u64)>,
     /// The share of files that is gone once it has come, and what draws them.
     pub vanish: f64,
+    /// The share of files that reads differ from once they have come, in one bit.
+    pub corrupt: f64,
     /// Most files that are read, and that are written, at once; more wait.
     pub connections: [Option<u32>; 2],
     /// The share of files for which reads fail, and writes, and how.
@@ -76,6 +76,9 @@ pub struct Disk {
     failed: AtomicU64,
     tried: AtomicU64,
     placed: AtomicU64,
+    /// Files that have other bytes, and how many there ever were.
+    corrupt: Mutex<HashSet<StoragePath>>,
+    corrupted: AtomicU64,
     /// Files that will be gone, and when.
     doomed: Mutex<VecDeque<(Instant, StoragePath)>>,
     overload: Bucket,
@@ -94,6 +97,8 @@ impl Default for Disk {
             failed: AtomicU64::new(0),
             tried: AtomicU64::new(1),
             placed: AtomicU64::new(1),
+            corrupt: Mutex::default(),
+            corrupted: AtomicU64::new(0),
             doomed: Mutex::default(),
             overload: Bucket::new(u64::MAX),
         }
@@ -124,6 +129,11 @@ impl Disk {
     /// Files that are gone after they had come.
     pub fn gone(&self) -> u64 {
         self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Files that have other bytes than came.
+    pub fn corrupted(&self) -> u64 {
+        self.corrupted.load(Ordering::Relaxed)
     }
 
     /// Files that could not be read or written.
@@ -184,6 +194,27 @@ impl Disk {
                 .lock()
                 .push_back((Instant::now() + GONE_AFTER, path.clone()));
         }
+    }
+
+    /// A file has come, which may be one of the share that is read otherwise.
+    fn may_corrupt(&self, path: &StoragePath) {
+        let share = self.now.read().corrupt;
+        if share > 0.0 && is_drawn(&self.drawn, share) {
+            self.corrupt.lock().insert(path.clone());
+            self.corrupted.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.mend(path);
+        }
+    }
+
+    /// Whether a file has other bytes than came.
+    fn is_corrupt(&self, path: &StoragePath) -> bool {
+        self.corrupt.lock().contains(path)
+    }
+
+    /// A file of this name is gone, or another one has come.
+    fn mend(&self, path: &StoragePath) {
+        self.corrupt.lock().remove(path);
     }
 
     /// The next file that is gone by now.
@@ -320,269 +351,6 @@ impl Active {
 impl Drop for Active {
     fn drop(&mut self) {
         self.0.active[self.1].fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Opens directories behind a [`Disk`].
-#[derive(Debug)]
-pub(crate) struct Behind(pub(crate) Arc<Disk>);
-
-impl OpenArea for Behind {
-    fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
-        let inner = Directories.open(area)?;
-        // What cannot be counted is told by the storage itself.
-        self.0
-            .used
-            .store(inner.usage().map_or(0, |usage| usage.bytes), Ordering::Relaxed);
-        Ok(Arc::new(SlowBackend {
-            inner,
-            disk: self.0.clone(),
-        }))
-    }
-}
-
-struct SlowBackend {
-    inner: Arc<dyn Backend>,
-    disk: Arc<Disk>,
-}
-
-impl SlowBackend {
-    fn reader(&self, inner: Arc<dyn Reader>, active: Active, is_changed: bool) -> Arc<dyn Reader> {
-        Arc::new(SlowReader {
-            inner,
-            is_changed,
-            own: Bucket::new(u64::MAX),
-            _active: active,
-            disk: self.disk.clone(),
-        })
-    }
-
-    /// Loses the files whose time has come. Every look at the storage begins with it.
-    fn lose(&self) {
-        while let Some(path) = self.disk.doomed() {
-            if let Ok((gone, _changed)) = self.inner.remove_file(&path) {
-                self.disk.free(gone.size);
-                self.disk.gone.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
-impl Backend for SlowBackend {
-    fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
-        self.lose();
-        self.inner.stat(path)
-    }
-
-    fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError> {
-        self.lose();
-        self.inner.list(path)
-    }
-
-    fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
-        self.lose();
-        let is_changed = self.disk.may_fail("open it", READ)?;
-        let active = Active::begin(&self.disk, READ);
-        self.inner
-            .open(path)
-            .map(|reader| self.reader(reader, active, is_changed))
-    }
-
-    fn open_cached(&self, path: &StoragePath) -> Option<Arc<dyn Reader>> {
-        // The call that may wait loses files, and fails.
-        if self.disk.has_doomed() || self.disk.now.read().failing[READ].is_some() {
-            return None;
-        }
-        // One that has to wait for a place is opened by the call that may wait.
-        let active = Active::at_once(&self.disk, READ)?;
-        self.inner
-            .open_cached(path)
-            .map(|reader| self.reader(reader, active, false))
-    }
-
-    fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
-        self.disk.may_fail("make it", WRITE)?;
-        Ok(Box::new(SlowDraft {
-            inner: self.inner.draft(durable)?,
-            backend: self.inner.clone(),
-            written: AtomicU64::new(0),
-            own: Bucket::new(u64::MAX),
-            _active: Active::begin(&self.disk, WRITE),
-            disk: self.disk.clone(),
-        }))
-    }
-
-    fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        self.inner.make_directory(path)
-    }
-
-    fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError> {
-        self.disk.delete();
-        let removed = self.inner.remove_file(path)?;
-        self.disk.free(removed.0.size);
-        Ok(removed)
-    }
-
-    fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        self.inner.remove_directory(path)
-    }
-
-    fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        self.disk.delete();
-        let size = self.inner.stat(path).map_or(0, |meta| meta.size);
-        let removed = self.inner.defer_removal(path)?;
-        self.disk.free(size);
-        Ok(removed)
-    }
-
-    fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
-        self.inner.supplant(from, to)
-    }
-
-    fn rename(
-        &self,
-        from: &StoragePath,
-        to: &StoragePath,
-        overwrite: bool,
-    ) -> Result<(Option<Meta>, Changed), BackendError> {
-        self.inner.rename(from, to, overwrite)
-    }
-
-    fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError> {
-        self.inner.properties(path)
-    }
-
-    fn keep_properties(&self, path: &StoragePath, text: Option<&str>) -> Result<Changed, BackendError> {
-        self.inner.keep_properties(path, text)
-    }
-
-    fn space(&self) -> Result<Space, BackendError> {
-        self.inner.space()
-    }
-
-    fn usage(&self) -> Result<Usage, BackendError> {
-        self.inner.usage()
-    }
-
-    fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError> {
-        self.inner.height(path, at_most)
-    }
-
-    fn stage(&self) -> Result<Box<dyn Stage>, BackendError> {
-        self.inner.stage()
-    }
-
-    fn sweep(&self) -> Result<Vec<Box<dyn DeferredRemoval>>, BackendError> {
-        self.inner.sweep()
-    }
-}
-
-struct SlowReader {
-    inner: Arc<dyn Reader>,
-    /// Whether its first byte is another one.
-    is_changed: bool,
-    own: Bucket,
-    _active: Active,
-    disk: Arc<Disk>,
-}
-
-impl SlowReader {
-    /// Whether its bytes go as they are, without a wait.
-    fn reads_at_once(&self) -> bool {
-        !self.is_changed && self.disk.reads_at_once()
-    }
-}
-
-impl Reader for SlowReader {
-    fn meta(&self) -> Meta {
-        self.inner.meta()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
-        let read = self.inner.read_at(buffer, offset)?;
-        if let (true, 0, Some(first)) = (self.is_changed, offset, buffer.first_mut()) {
-            *first ^= 1;
-        }
-        self.disk.pace(read, READ, &self.own);
-        Ok(read)
-    }
-
-    // What waits is read by the call that may wait.
-    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
-        if self.reads_at_once() {
-            self.inner.read_cached(buffer, offset)
-        } else {
-            0
-        }
-    }
-
-    fn sendable(&self, part: std::ops::Range<u64>) -> Option<weir_http::SentFile> {
-        self.reads_at_once().then(|| self.inner.sendable(part)).flatten()
-    }
-
-    fn checksums(&self) -> Checksums {
-        self.inner.checksums()
-    }
-
-    fn creator(&self) -> Option<Creator> {
-        self.inner.creator()
-    }
-
-    fn keep_checksums(&self, more: &Checksums) {
-        self.inner.keep_checksums(more);
-    }
-}
-
-struct SlowDraft {
-    inner: Box<dyn Draft>,
-    backend: Arc<dyn Backend>,
-    written: AtomicU64,
-    own: Bucket,
-    _active: Active,
-    disk: Arc<Disk>,
-}
-
-impl Draft for SlowDraft {
-    fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
-        let bytes: usize = pieces.iter().map(Bytes::len).sum();
-        let written = self.written.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        if !self.disk.has_room(written) {
-            return Err(BackendError::new("write it", Obstacle::NoSpace));
-        }
-        self.inner.write_at(pieces, offset)?;
-        self.disk.pace(bytes, WRITE, &self.own);
-        Ok(())
-    }
-
-    fn reserve(&self, size: u64) -> Result<(), BackendError> {
-        if !self.disk.has_room(size) {
-            return Err(BackendError::new("make room for it", Obstacle::NoSpace));
-        }
-        self.inner.reserve(size)
-    }
-
-    fn keep_properties(&self, text: &str) -> Result<(), BackendError> {
-        self.inner.keep_properties(text)
-    }
-
-    fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {
-        let time = self.disk.now.read().close;
-        self.disk.wait(time);
-        self.inner.seal(checksums, creator, durable)
-    }
-
-    fn publish(self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError> {
-        let Self {
-            inner, backend, disk, ..
-        } = *self;
-        disk.make_way();
-        let published = inner.publish(path, overwrite)?;
-        if disk.now.read().reads_back {
-            disk.read_back(&*backend.open(path)?)?;
-        }
-        disk.keep(published.meta.size, published.replaced.map_or(0, |meta| meta.size));
-        disk.may_lose(path);
-        Ok(published)
     }
 }
 

@@ -498,12 +498,11 @@ impl Actor {
                     let disks = self.disks.iter().filter(|(name, _)| pattern.fits(name));
                     let disks: Vec<&Arc<Disk>> = disks.map(|(_, disk)| disk).collect();
                     let held: Duration = disks.iter().map(|disk| disk.held()).sum();
-                    let (refused, gone): (u64, u64) = (
-                        disks.iter().map(|disk| disk.refused()).sum(),
-                        disks.iter().map(|disk| disk.gone()).sum(),
-                    );
+                    let sum = |of: fn(&Disk) -> u64| -> u64 { disks.iter().map(|disk| of(disk)).sum() };
+                    let (refused, gone) = (sum(Disk::refused), sum(Disk::gone));
+                    let corrupted = sum(Disk::corrupted);
                     format!(
-                        "disks held calls back for {:.1} s in all, refused {refused} for want of room, and lost {gone} files",
+                        "disks held calls back for {:.1} s in all, refused {refused} for want of room, lost {gone} files and changed {corrupted}",
                         held.as_secs_f64()
                     )
                 }

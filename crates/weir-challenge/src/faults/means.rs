@@ -147,7 +147,7 @@ fn processes(fault: &Fault, plan: &Plan, here: &Here<'_>) -> Option<String> {
 
 /// Whether a fault acts at the back end of a storage.
 pub(super) fn is_of_disks(kind: FaultKind) -> bool {
-    const OF_DISKS: [FaultKind; 14] = [
+    const OF_DISKS: [FaultKind; 15] = [
         FaultKind::SlowRead,
         FaultKind::SlowWrite,
         FaultKind::SlowDisk,
@@ -160,6 +160,7 @@ pub(super) fn is_of_disks(kind: FaultKind) -> bool {
         FaultKind::Overload,
         FaultKind::Quota,
         FaultKind::Vanish,
+        FaultKind::Corrupt,
         FaultKind::Connections,
         FaultKind::Crash,
     ];

@@ -426,6 +426,7 @@ pub(super) fn disks(ground: &Ground, on: &[(&Fault, Level)], buckets: &mut Bucke
                 FaultKind::Mixing => disk.mixing = share(fault) * level,
                 FaultKind::ReadBack => disk.reads_back = true,
                 FaultKind::SlowClose => disk.close += delay(fault).mul_f64(*level),
+                FaultKind::Corrupt => disk.corrupt = share(fault) * level,
                 FaultKind::Vanish => disk.vanish = share(fault) * level,
                 FaultKind::Connections => {
                     let limit = limit(fault, *level);

@@ -1,5 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use bytes::Bytes;
+use weir_storage::backend::Draft;
+use weir_storage::{AreaConfig, OpenArea as _};
+use weir_units::Checksums;
+
 use super::*;
 
 fn area(root: &std::path::Path) -> AreaConfig {
@@ -226,6 +231,22 @@ fn a_changed_file_has_one_other_bit_while_it_is_read() {
     assert_eq!((read(), disk.failed()), ([5, 4, 4], 1));
     disk.set(SlowDisk::default());
     disk.failed.store(0, Ordering::Relaxed);
+    assert_eq!(read(), [4; 3]);
+    disk.set(SlowDisk {
+        corrupt: 1.0,
+        ..SlowDisk::default()
+    });
+    // Every file that comes now is corrupt, and stays it until it is gone.
+    let again = || {
+        let mut draft = backend.draft(false).unwrap();
+        draft.write_at(&[Bytes::from(vec![4; 3])], 0).unwrap();
+        draft.seal(&Checksums::default(), None, false).unwrap();
+        let _changed = draft.publish(&path, true).unwrap();
+    };
+    again();
+    disk.set(SlowDisk::default());
+    assert_eq!((read(), disk.corrupted()), ([5, 4, 4], 1));
+    again();
     assert_eq!(read(), [4; 3]);
 }
 

@@ -151,6 +151,7 @@ kinds! {
     Quota = "quota", [Rse], Size, false, [], "The storage holds at most `size` of the files that the challenge brings; deleted ones give their room back.", ["D18", "D76", "M4"];
     Failures = "failures", [Rse, Link], Share, true, ["error!", "mode", "above"], "This share of attempts fails with `error`; only copies in `mode`, only files above a size where these are given.", ["J2", "J3", "J4", "J8", "D32", "D41", "D47", "D48", "D58", "D62", "C1", "C4"];
     Vanish = "vanish", [Rse], Share, false, [], "This share of files is gone after its transfer has succeeded.", ["D47"];
+    Corrupt = "corrupt", [Rse], Share, false, [], "This share of files has other bytes after its transfer has succeeded; its checksum stays.", ["D47"];
     Capacity = "capacity", [Site, Link, Segment], Rate, true, [], "All bytes there get at most `rate` together.", ["D26", "D45", "D74", "D78", "D82", "D83", "M1", "M8"];
     ForeignLoad = "foreign-load", [Site, Link, Segment], Rate, true, [], "Traffic of others takes `rate`.", ["D62", "D82", "M10"];
     RoundTrip = "round-trip", [Link], Delay, false, [], "The round trip takes so much longer.", ["D4", "D27", "D58"];

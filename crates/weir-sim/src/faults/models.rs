@@ -90,6 +90,7 @@ fn break_storage(storage: &mut Storage, on: &SceneFault) {
         (FaultKind::Uneven, Amount::Share(share)) => model.imbalance = Some(share * level),
         (FaultKind::Overwrite, Amount::Share(share)) => model.overwrite = Some(share * level),
         (FaultKind::Vanish, Amount::Share(share)) => broken.vanish = share * level,
+        (FaultKind::Corrupt, Amount::Share(share)) => broken.corrupt = share * level,
         (FaultKind::Quota, Amount::Size(size)) => broken.quota = Some(size.0),
         (FaultKind::Connections, Amount::Limit(limit)) => {
             let limit = count(limit, level);

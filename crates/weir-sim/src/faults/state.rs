@@ -43,6 +43,8 @@ pub struct StorageFaults {
     pub crash: Option<(u32, Duration)>,
     /// The share of files that is gone after a transfer that succeeded.
     pub vanish: f64,
+    /// The share of files that has other bytes after a transfer that succeeded.
+    pub corrupt: f64,
     /// Nothing moves.
     pub is_down: bool,
     /// How it counts bytes.

@@ -290,7 +290,7 @@ impl World {
             return self.fail(key, class, party, Phase::Finalization, at);
         }
         let (bytes, link) = (Bytes(attempt.moved), attempt.link as usize);
-        self.vanish(link);
+        self.spoil(link);
         let Some(attempt) = self.attempts.get(key) else { return };
         let Some(file) = self.files.get_mut(attempt.file) else {
             return;

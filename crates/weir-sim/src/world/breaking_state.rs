@@ -18,7 +18,7 @@ pub(super) struct Breaking {
     /// Bytes of files that the run brought, in each storage element.
     pub(super) stored: Vec<u64>,
     /// Files that were gone after their transfers had succeeded, and the bytes of all that had.
-    pub(super) vanished: u64,
+    pub(super) spoilt: u64,
     /// The bytes that each storage element says it has received.
     pub(super) counters: Vec<Counter>,
 }
@@ -68,7 +68,7 @@ impl Breaking {
             conditions: Conditions::of(&[], n_workloads),
             dark: vec![None; scene.links.len()],
             stored: vec![0; scene.storages.len()],
-            vanished: 0,
+            spoilt: 0,
             counters: vec![Counter::default(); scene.storages.len()],
         }
     }

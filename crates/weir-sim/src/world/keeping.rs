@@ -51,24 +51,25 @@ impl World {
         suspects.into_iter().map(compare).collect()
     }
 
-    /// The result of reading all delivered files back, where a fault makes some of them vanish.
+    /// The result of reading all delivered files back, where a fault makes some of them vanish, or changes them.
     pub(super) fn audit(&self) -> Option<Audit> {
-        let vanishes = |on: &SceneFault| on.fault.kind == FaultKind::Vanish;
+        let spoils = |on: &SceneFault| matches!(on.fault.kind, FaultKind::Vanish | FaultKind::Corrupt);
         let (files, bytes) = self.checks.finished();
-        self.scene.faults.iter().any(vanishes).then(|| Audit {
+        self.scene.faults.iter().any(spoils).then(|| Audit {
             asked_percent: 100.0,
             files,
-            failed: self.breaking.vanished,
+            failed: self.breaking.spoilt,
             bytes,
             samples: Vec::new(),
         })
     }
 
-    /// A file has come: it may be gone a moment later.
-    pub(super) fn vanish(&mut self, link: usize) {
-        let share = self.scene.storages[self.scene.links[link].destination].broken.vanish;
+    /// A file has come: it may be gone a moment later, or have other bytes.
+    pub(super) fn spoil(&mut self, link: usize) {
+        let broken = &self.scene.storages[self.scene.links[link].destination].broken;
+        let share = 1.0 - (1.0 - broken.vanish) * (1.0 - broken.corrupt);
         if share > 0.0 && draw::draw(&mut self.random[link]) < share {
-            self.breaking.vanished += 1;
+            self.breaking.spoilt += 1;
         }
     }
 

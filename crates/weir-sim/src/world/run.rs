@@ -44,7 +44,7 @@ pub struct Outcome {
     pub scene: Scene,
     /// Counters of storage elements at which a fault is.
     pub crosschecks: Vec<CrossCheck>,
-    /// The result of reading files back, where a fault makes some of them vanish.
+    /// The result of reading files back, where a fault makes some of them vanish, or changes them.
     pub audit: Option<Audit>,
     /// The checks of invariants.
     pub checks: Checks,

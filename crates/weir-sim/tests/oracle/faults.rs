@@ -335,9 +335,11 @@ fn counters_and_files_that_are_gone_are_found_out() {
     .unwrap();
     assert_eq!((late.0, late.1), (Some(false), true));
     assert_eq!(double.faults[0].effect, Some(false), "a counter moves no byte");
-    let gone = run(&world("kind = \"vanish\"\nrse = \"B\"\nshare = 0.1", ""));
-    let audit = gone.audit.unwrap();
-    assert!(audit.failed > 0 && audit.failed < audit.files / 5, "{audit:?}");
+    for fault in ["kind = \"vanish\"", "kind = \"corrupt\""] {
+        let spoilt = run(&world(&format!("{fault}\nrse = \"B\"\nshare = 0.1"), ""));
+        let audit = spoilt.audit.unwrap();
+        assert!(audit.failed > 0 && audit.failed < audit.files / 5, "{audit:?}");
+    }
 }
 
 /// Files that are not there, tokens that are too old, and small files.
