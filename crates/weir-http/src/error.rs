@@ -144,3 +144,26 @@ impl TlsError {
         matches!(self, Self::Refused(error) if *error == mismatch)
     }
 }
+
+/// Whether an error has one of rustls at its root: a record that cannot be decrypted, an alert.
+pub fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_rustls = |error: &(dyn std::error::Error + 'static)| {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        error.is::<rustls::Error>() || inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some()
+    };
+    std::iter::successors(Some(error), |error| error.source()).any(is_rustls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection that was cut would be one whose bytes were changed.
+    #[test]
+    fn errors_of_tls_are_known_through_others() {
+        let broken = |inner| BodyError::Broken(Box::new(io::Error::new(io::ErrorKind::InvalidData, inner)));
+        let of_tls: Box<dyn std::error::Error + Send + Sync> = rustls::Error::DecryptError.into();
+        assert!(is_of_tls(&broken(of_tls)));
+        assert!(!is_of_tls(&broken("unexpected end".into())));
+    }
+}

@@ -73,7 +73,7 @@ pub use connected_to::{CarriedBy, ConnectedTo};
 pub use connection_slots::Occupancy;
 pub use descriptors::raise_open_files;
 pub use direct::{Direct, SentFile, WINDOW};
-pub use error::{BodyError, ClientError, TlsError};
+pub use error::{BodyError, ClientError, TlsError, is_of_tls};
 pub use framing::only_chunked;
 pub use memory::keep_freed_memory;
 pub use network::{AddressFilter, Network, NotANetwork, comes_from, is_loopback_host, local_kind, this_host};

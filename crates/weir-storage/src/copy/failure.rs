@@ -81,9 +81,7 @@ impl CopyFailure {
         };
         let mut text = weir_auth::error_chain(error);
         if let ClientError::Forbidden { address, .. } = error {
-            text += "; the endpoint's operator can allow it: tpc.allow = [\"";
-            text += &address.to_string();
-            text += "\"]";
+            text = format!("{text}; the endpoint's operator can allow it: tpc.allow = [\"{address}\"]");
         }
         Self::new(class, party, phase, format!("{what}: {text}"))
     }
@@ -99,12 +97,8 @@ impl CopyFailure {
             Obstacle::Busy => ErrorClass::Overload,
             _ => ErrorClass::Internal,
         };
-        Self::new(
-            class,
-            party,
-            phase,
-            format!("{path}: {}", weir_auth::error_chain(error)),
-        )
+        let text = format!("{path}: {}", weir_auth::error_chain(error));
+        Self::new(class, party, phase, text)
     }
 
     /// A refusal that came when the answer had begun.

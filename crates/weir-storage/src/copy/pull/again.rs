@@ -137,7 +137,7 @@ impl<'a> Tries<'a> {
 fn may_pass(class: ErrorClass) -> bool {
     matches!(
         class,
-        ErrorClass::Network | ErrorClass::Timeout | ErrorClass::Stall | ErrorClass::Overload
+        ErrorClass::Network | ErrorClass::Tls | ErrorClass::Timeout | ErrorClass::Stall | ErrorClass::Overload
     )
 }
 

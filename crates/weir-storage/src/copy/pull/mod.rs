@@ -462,7 +462,15 @@ impl Single<'_> {
             let piece = match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => frame.into_data(),
-                Some(Err(error)) => return Ok(Some(self.broken(ErrorClass::Network, &weir_auth::error_chain(&error)))),
+                Some(Err(error)) => {
+                    let is_of_tls = weir_http::is_of_tls(&error);
+                    let class = if is_of_tls {
+                        ErrorClass::Tls
+                    } else {
+                        ErrorClass::Network
+                    };
+                    return Ok(Some(self.broken(class, &weir_auth::error_chain(&error))));
+                }
             };
             if let Ok(piece) = piece {
                 self.progress.first_byte.get_or_init(Instant::now);
@@ -477,10 +485,8 @@ impl Single<'_> {
     fn broken(&self, class: ErrorClass, why: &str) -> CopyFailure {
         let of = self.size.map_or_else(String::new, |size| format!(" of {size}"));
         let moved = self.progress.moved.load(Ordering::Relaxed);
-        let text = format!(
-            "GET {}: broke off after about {moved}{of} bytes: {why}",
-            self.source.shown()
-        );
+        let source = self.source.shown();
+        let text = format!("GET {source}: broke off after about {moved}{of} bytes: {why}");
         CopyFailure::new(class, Party::Source, Phase::Transfer, text)
     }
 }
