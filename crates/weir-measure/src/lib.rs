@@ -33,6 +33,7 @@ pub mod chain_report;
 pub mod crosscheck;
 mod csv;
 pub mod deficit;
+pub mod diagnosis;
 pub mod evenness;
 pub mod events;
 pub mod expectation;

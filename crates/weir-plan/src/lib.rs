@@ -43,6 +43,7 @@ pub mod incident;
 mod incident_scale;
 pub mod inject;
 pub mod loads;
+pub mod vary;
 
 pub use fault::{Fault, FaultKind, FaultPlace};
 pub use incident::{Expect, Finding, Incident};

@@ -52,7 +52,7 @@ pub fn verify(incident: &Incident) -> Result<Verified, Vec<Problem>> {
 }
 
 /// The report of a challenge, and the rules that its world broke.
-fn simulate(challenge: &Challenge) -> Result<(Report, Vec<String>), Vec<Problem>> {
+pub(crate) fn simulate(challenge: &Challenge) -> Result<(Report, Vec<String>), Vec<Problem>> {
     let plan = SimPlan::of(challenge.resolve(&Overrides::default())?)?;
     let sink = || io::sink();
     let files = RunOutputs {

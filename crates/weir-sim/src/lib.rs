@@ -28,6 +28,7 @@
 //! - **No policy.** The world carries out the orders of a core; a policy learns everything through the seam.
 
 mod background;
+pub mod case;
 mod catalog;
 pub mod checks;
 pub mod compare;

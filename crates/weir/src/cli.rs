@@ -22,7 +22,9 @@ pub(crate) use catalog::{
     CatalogStatusArguments, RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
 };
 pub(crate) use fault::{FaultAddArguments, FaultClearArguments, FaultCommand, FaultListArguments};
-pub(crate) use incident::{IncidentCommand, IncidentRunArguments, IncidentShowArguments};
+pub(crate) use incident::{
+    IncidentCommand, IncidentRunArguments, IncidentScoreArguments, IncidentShowArguments, IncidentVaryArguments,
+};
 pub(crate) use load::{LoadAddArguments, LoadCommand, LoadListArguments, LoadShowArguments, LoadStopArguments};
 pub(crate) use probe::ProbeArguments;
 pub(crate) use storage::{

@@ -2,10 +2,13 @@
 
 mod library;
 mod list;
+mod parallel;
 mod ran;
 mod real;
 mod run;
+mod score;
 mod show;
+mod vary;
 
 use crate::cli::IncidentCommand;
 use crate::failure::{Exit, Failure};
@@ -17,5 +20,7 @@ pub(crate) fn run(command: IncidentCommand, output: &Output) -> Result<Exit, Fai
         IncidentCommand::List => list::run(output),
         IncidentCommand::Show(arguments) => show::run(&arguments, output),
         IncidentCommand::Run(arguments) => run::run(&arguments, output),
+        IncidentCommand::Vary(arguments) => vary::run(&arguments, output),
+        IncidentCommand::Score(arguments) => score::run(&arguments, output),
     }
 }

@@ -11,6 +11,10 @@ pub(crate) enum IncidentCommand {
     Show(IncidentShowArguments),
     /// Run incidents, each with its faults and with its remedy, and check both
     Run(IncidentRunArguments),
+    /// Draw runs with known causes, on which a diagnosis can be judged
+    Vary(IncidentVaryArguments),
+    /// Simulate drawn runs, and judge what each diagnosis says of them
+    Score(IncidentScoreArguments),
 }
 
 /// `weir incident show`
@@ -39,4 +43,37 @@ pub(crate) struct IncidentRunArguments {
     /// With --real, where the run folders go
     #[arg(long, value_name = "DIR", default_value = "weir-runs", requires = "real")]
     pub(crate) out: std::path::PathBuf,
+}
+
+/// `weir incident vary`
+#[derive(Debug, Args)]
+pub(crate) struct IncidentVaryArguments {
+    /// The seed that draws them
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Variants of each incident
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) variants: u32,
+    /// Cases with two faults; by default three for eight variants
+    #[arg(long, value_name = "N")]
+    pub(crate) pairs: Option<u32>,
+    /// Runs with nothing wrong; by default three for four variants
+    #[arg(long, value_name = "N")]
+    pub(crate) healthy: Option<u32>,
+    /// Draw from these incidents alone
+    #[arg(long = "template", value_name = "ID")]
+    pub(crate) templates: Vec<String>,
+    /// Where the cases go
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: std::path::PathBuf,
+}
+
+/// `weir incident score`
+#[derive(Debug, Args)]
+pub(crate) struct IncidentScoreArguments {
+    /// A folder of cases
+    pub(crate) dir: std::path::PathBuf,
+    /// List the cases that this diagnosis has wrong
+    #[arg(long, value_name = "NAME")]
+    pub(crate) wrong: Option<String>,
 }

@@ -1,11 +1,9 @@
 //! `weir incident run`
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use weir_plan::Incident;
 use weir_sim::incident::verify;
 
+use super::parallel::parallel;
 use super::ran::{Ran, lines};
 use super::{library, real};
 use crate::cli::IncidentRunArguments;
@@ -26,26 +24,7 @@ pub(super) fn run(arguments: &IncidentRunArguments, output: &Output) -> Result<E
     if arguments.real {
         return real::run(&incidents, arguments, output);
     }
-    let (next, ran) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || -> Result<(), Failure> {
-        while let Some((at, incident)) = take(&incidents, &next) {
-            let of = simulate(incident)?;
-            ran.lock().expect("nobody panics with it").push((at, of));
-        }
-        Ok(())
-    };
-    let workers = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(incidents.len());
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        running
-            .into_iter()
-            .try_for_each(|worker| worker.join().expect("a run does not panic"))
-    })?;
-    let mut ran = ran.into_inner().expect("nobody panics with it");
-    ran.sort_by_key(|(at, _)| *at);
-    let ran: Vec<Ran> = ran.into_iter().map(|(_, ran)| ran).collect();
+    let ran: Vec<Ran> = parallel(&incidents, simulate).into_iter().collect::<Result<_, _>>()?;
     ran.iter().flat_map(lines).for_each(|line| output.line(line));
     let n_wrong = ran.iter().filter(|ran| !ran.ok).count();
     if ran.len() > 1 {
@@ -53,11 +32,6 @@ pub(super) fn run(arguments: &IncidentRunArguments, output: &Output) -> Result<E
     }
     output.done(&ran);
     Ok(if n_wrong == 0 { Exit::Done } else { Exit::VerdictFail })
-}
-
-fn take<'i>(incidents: &'i [Incident], next: &AtomicUsize) -> Option<(usize, &'i Incident)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    Some((at, incidents.get(at)?))
 }
 
 fn simulate(incident: &Incident) -> Result<Ran, Failure> {

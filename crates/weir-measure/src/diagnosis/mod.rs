@@ -1,0 +1,36 @@
+//! Diagnosis: statements about what held links back, and the judgement on them.
+//!
+//! A [`Statement`] names class, place, links and time of a cause. A [`Case`] is a run of which the [`Truth`] is known. [`judge`](score::judge)
+//! compares the two, [`Score`](score::Score) adds the judgements up. [`baselines`] are simple rules that
+//! any diagnosis must beat; they see a report as a [`blind`] reader does.
+
+pub mod baselines;
+mod case;
+mod episode;
+pub mod score;
+mod statement;
+mod truth;
+
+pub use case::{Case, CaseKind, Cases};
+pub use episode::{Episode, episodes};
+pub use statement::{Alternative, Statement};
+pub use truth::{Truth, confirm, is_well};
+
+use crate::report::Report;
+
+/// A report without all that only the maker of a case can know: its faults with their begins and ends, and the deficits of the simulator.
+pub fn blind(report: &Report) -> Report {
+    let names: Vec<&str> = report.faults.iter().map(|fault| fault.name.as_str()).collect();
+    let mut blind = Report {
+        deficits: Vec::new(),
+        faults: Vec::new(),
+        parameters: std::collections::BTreeMap::new(),
+        challenge: String::new(),
+        description: String::new(),
+        ..report.clone()
+    };
+    blind
+        .events
+        .retain(|event| !names.iter().any(|name| event.text.contains(name)));
+    blind
+}

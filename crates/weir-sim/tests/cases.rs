@@ -1,0 +1,131 @@
+//! Cases: the truth about a drawn run is the difference from its twin, and simple rules name some of it.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::Path;
+
+use weir_measure::diagnosis::baselines::BASELINES;
+use weir_measure::diagnosis::score::judge;
+use weir_measure::diagnosis::{Case, CaseKind, blind, episodes};
+use weir_plan::vary::{Cause, Draft, Purpose, Template, draw};
+use weir_plan::{Challenge, Incident};
+use weir_sim::case::{Unfit, report, try_draft};
+
+fn template(id: &str) -> Template {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../incidents/INC-{id}.toml"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    Template {
+        incident: Incident::parse(&text, &path).unwrap(),
+        text,
+    }
+}
+
+/// An incident as it is, as a case.
+fn draft(id: &str) -> Draft {
+    let template = template(id);
+    let expect = template.incident.expect;
+    Draft {
+        text: template.text,
+        axes: std::collections::BTreeMap::new(),
+        causes: vec![Cause {
+            classes: expect.classes,
+            places: expect.place.into_iter().collect(),
+            faults: template
+                .incident
+                .challenge
+                .faults
+                .iter()
+                .map(|fault| fault.name.clone())
+                .collect(),
+            finding: None,
+            is_open: false,
+        }],
+    }
+}
+
+/// A truth would name a link that lost nothing, or another time.
+#[test]
+fn the_truth_is_the_difference_from_the_twin() {
+    let tried = try_draft(&draft("J6"), Path::new("J6")).unwrap();
+    assert_eq!(tried.kind, CaseKind::One);
+    let truth = &tried.truths[0];
+    assert_eq!(truth.links, ["JINR→CNAF"]);
+    assert!(
+        (truth.from_s - 240.0).abs() < 30.0 && (truth.until_s - 660.0).abs() < 30.0,
+        "{truth:?}"
+    );
+    assert!(truth.held_bps < 0.5 * truth.asked_bps, "{truth:?}");
+}
+
+/// A fault that costs nothing would have to be found.
+#[test]
+fn a_fault_without_effect_is_a_healthy_case() {
+    let mut harmless = draft("J6");
+    harmless.text = harmless
+        .text
+        .replace("kind = \"slow-read\"", "kind = \"slow-read\"\nname = \"f\"");
+    let begin = harmless.text.find("[[fault]]").unwrap();
+    let rate = begin + harmless.text[begin..].find("rate = ").unwrap();
+    let end = rate + harmless.text[rate..].find('\n').unwrap();
+    harmless.text.replace_range(rate..end, "rate = \"900 Gb/s\"");
+    harmless.causes[0].faults = vec!["f".to_owned()];
+    let tried = try_draft(&harmless, Path::new("J6")).unwrap();
+    assert_eq!((tried.kind, tried.truths.len()), (CaseKind::Healthy, 0));
+    // Bits that are missing for another reason make no case.
+    let mut other = draft("J6");
+    other.causes[0].faults.clear();
+    assert!(matches!(try_draft(&other, Path::new("J6")), Err(Unfit::Unwell)));
+}
+
+/// A rule would see the faults, or miss the time that all of them share.
+#[test]
+fn a_blind_reader_finds_the_wait() {
+    let template = template("J6");
+    let challenge = Challenge::parse(&template.text, Path::new("J6")).unwrap();
+    let seen = blind(&report(&challenge).unwrap());
+    assert!(seen.faults.is_empty() && seen.deficits.is_empty() && !seen.signals.is_empty());
+    assert!(
+        seen.events.iter().all(|event| !event.text.contains("slow-read")),
+        "{:?}",
+        seen.events
+    );
+    assert_eq!(episodes(&seen).len(), 1, "{:?}", episodes(&seen));
+    let tried = try_draft(&draft("J6"), Path::new("J6")).unwrap();
+    let case = Case {
+        id: "J6".to_owned(),
+        kind: tried.kind,
+        template: "INC-J6".to_owned(),
+        axes: std::collections::BTreeMap::new(),
+        truths: tried.truths,
+    };
+    let right = |name: &str| {
+        let (_, rule) = BASELINES.iter().find(|(known, _)| *known == name).unwrap();
+        judge(&case, &rule(&seen), seen.series.bin_s)
+    };
+    let by_wait = right("largest-wait");
+    assert!(by_wait.is_right, "{by_wait:?}");
+    assert!(!right("majority").is_place_right);
+}
+
+/// Whole templates would give no case at all.
+#[test]
+fn most_templates_give_cases_of_every_purpose() {
+    let (mut made, mut all) = (0, 0);
+    for id in ["J5", "D12", "D26", "D33", "D39", "D4", "D60"] {
+        let template = template(id);
+        for purpose in [Purpose::Variant, Purpose::Pair, Purpose::Healthy] {
+            all += 1;
+            let found = (0..12).find_map(|attempt| {
+                let draft = draw(&template, purpose, 1, id, attempt);
+                let tried = try_draft(&draft, Path::new(id));
+                assert!(
+                    !matches!(tried, Err(Unfit::Invalid(_))),
+                    "{id}: {tried:?}\n{}",
+                    draft.text
+                );
+                tried.ok()
+            });
+            made += u32::from(found.is_some());
+        }
+    }
+    assert!(made * 10 >= all * 8, "{made} of {all}");
+}
