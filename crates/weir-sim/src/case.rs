@@ -28,6 +28,8 @@ pub enum Unfit {
     Unwell,
     /// Bits are missing, but not for its causes, or not for all of them.
     Unclear,
+    /// There should be a second cause, and none was found that fits.
+    Single,
 }
 
 impl Unfit {
@@ -37,6 +39,7 @@ impl Unfit {
             Unfit::Invalid(_) => "invalid",
             Unfit::Unwell => "not well without the fault",
             Unfit::Unclear => "missing bits of another cause",
+            Unfit::Single => "no second cause",
         }
     }
 }

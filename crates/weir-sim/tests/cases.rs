@@ -36,7 +36,6 @@ fn draft(id: &str) -> Draft {
                 .iter()
                 .map(|fault| fault.name.clone())
                 .collect(),
-            finding: None,
             is_open: false,
         }],
     }

@@ -30,7 +30,7 @@ pub(crate) struct RatedPlaces {
     pub(crate) skipped: u64,
 }
 
-/// The numbers of pieces of files have this bit, which those of whole files have not.
+/// The numbers of pieces of files have this bit, which those of whole files have not: it is the highest below the number of the workload.
 const PIECES: u64 = 1 << 47;
 
 /// One of so many source files may be kept from taking part again: the plan has a third more than take part.

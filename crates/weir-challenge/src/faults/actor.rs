@@ -363,7 +363,20 @@ impl Actor {
                 continue;
             }
             if let Err(error) = limits.set_copies(limit).await {
-                self.folder.log(&weir_auth::error_chain(&error));
+                let error = weir_auth::error_chain(&error);
+                self.folder.log(&error);
+                let is_meant = |fault: &Fault| {
+                    fault.kind == FaultKind::Connections
+                        && matches!(&fault.place, FaultPlace::Rse(pattern, _) if pattern.fits(rse))
+                };
+                let meant = self
+                    .faults
+                    .iter()
+                    .map(|(fault, _)| fault)
+                    .filter(|fault| is_meant(fault));
+                let meant: Vec<String> = meant.map(|fault| fault.name.clone()).collect();
+                self.disobeyed
+                    .extend(meant.into_iter().map(|name| (name, error.clone())));
             }
         }
         self.copies = copies;
@@ -501,9 +514,13 @@ impl Actor {
                     let sum = |of: fn(&Disk) -> u64| -> u64 { disks.iter().map(|disk| of(disk)).sum() };
                     let (refused, gone) = (sum(Disk::refused), sum(Disk::gone));
                     let corrupted = sum(Disk::corrupted);
+                    let wrong = self.disobeyed.get(&fault.name);
                     format!(
-                        "disks held calls back for {:.1} s in all, refused {refused} for want of room, lost {gone} files and changed {corrupted}",
-                        held.as_secs_f64()
+                        "disks held calls back for {:.1} s in all, refused {refused} for want of room, lost {gone} files and changed {corrupted}{}",
+                        held.as_secs_f64(),
+                        wrong.map_or_else(String::new, |error| format!(
+                            "; the storage did not take the limit: {error}"
+                        ))
                     )
                 }
                 (kind, FaultPlace::Site(pattern, _)) if kind.is_of_processes() => self.of_sites(fault, pattern),

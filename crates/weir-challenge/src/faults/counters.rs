@@ -11,7 +11,7 @@ use crate::services::storage::{Counters, StorageDoor};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Miscounted(BTreeMap<usize, [i128; 2]>);
 
-/// What makes counters wrong.
+/// The account of the faults that make counters wrong.
 pub(super) struct Miscounts {
     doors: Arc<Vec<StorageDoor>>,
     /// Of each fault that is on, by its name: the factor and the counters when it came.
@@ -59,7 +59,7 @@ impl Miscounts {
         }
     }
 
-    /// A fault has another level: what was counted under the former one is settled.
+    /// Settles the bytes counted under a fault's former level, and begins another one.
     pub(super) async fn change(&mut self, fault: &Fault, level: Level) {
         let (Some(factor), FaultPlace::Rse(pattern, _)) = (factor(fault, level), &fault.place) else {
             return;

@@ -22,7 +22,7 @@ pub(crate) struct Behind(pub(crate) Arc<Disk>);
 impl OpenArea for Behind {
     fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
         let inner = Directories.open(area)?;
-        // What cannot be counted is told by the storage itself.
+        // The storage itself reports that its files cannot be counted.
         self.0
             .used
             .store(inner.usage().map_or(0, |usage| usage.bytes), Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Backend for SlowBackend {
         if self.disk.has_doomed() || self.disk.now.read().failing[READ].is_some() || self.disk.is_corrupt(path) {
             return None;
         }
-        // One that has to wait for a place is opened by the call that may wait.
+        // A file that has to wait for a place is opened by the call that may wait.
         let active = Active::at_once(&self.disk, READ)?;
         self.inner
             .open_cached(path)
@@ -201,7 +201,7 @@ impl Reader for SlowReader {
         Ok(read)
     }
 
-    // What waits is read by the call that may wait.
+    // Bytes that have to wait are read by the call that may wait.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
         if self.reads_at_once() {
             self.inner.read_cached(buffer, offset)

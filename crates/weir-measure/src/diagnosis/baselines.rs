@@ -48,7 +48,7 @@ fn majority(report: &Report) -> Vec<Statement> {
     })
 }
 
-/// The most frequent error: what a monitor of failures knows.
+/// The most frequent error: the knowledge of a monitor of failures.
 fn error_class(report: &Report) -> Vec<Statement> {
     of_each(report, |report, episode| {
         let error = report.errors.first()?;

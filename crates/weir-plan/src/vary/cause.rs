@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::fault::{Fault, FaultKind, FaultPlace, Service, Way};
 use crate::incident::Incident;
 
 use super::names::renamed;
 
 /// A cause, as the faults of a case make it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     /// Words of its class; two where the sources leave it open.
     pub classes: Vec<String>,
@@ -18,11 +16,7 @@ pub struct Cause {
     pub places: Vec<String>,
     /// Names of the faults that make it.
     pub faults: Vec<String>,
-    /// The finding by which it shows though no rate is low, if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finding: Option<String>,
     /// Whether one of two answers is all that can be told.
-    #[serde(default)]
     pub is_open: bool,
 }
 
@@ -48,7 +42,6 @@ impl Cause {
             classes: expect.classes.clone(),
             places,
             faults: faults.iter().map(|fault| fault.name.clone()).collect(),
-            finding: expect.finding.map(|finding| finding.as_str().to_owned()),
             is_open: expect.classes.len() > 1,
         }
     }
@@ -59,7 +52,6 @@ impl Cause {
             classes: vec![class_of(fault).to_owned()],
             places: places_of(fault),
             faults: vec![fault.name.clone()],
-            finding: None,
             is_open: false,
         }
     }

@@ -1,8 +1,7 @@
 //! Purposes of cases.
 
 /// The purpose of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// An incident in other circumstances.
     Variant,

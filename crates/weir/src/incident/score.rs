@@ -24,6 +24,7 @@ pub(super) fn run(arguments: &IncidentScoreArguments, output: &Output) -> Result
         let error = anyhow!("{} has no cases", arguments.dir.display());
         return Err(Failure::bad_input(error).with_remedy("weir incident vary draws some"));
     }
+    let wrong = arguments.wrong.as_deref().map(number).transpose()?;
     let judged = parallel(&cases.cases, |case| of_case(case, &arguments.dir));
     let judged: Vec<Vec<Judged>> = judged.into_iter().collect::<Result<_, _>>()?;
     let mut told = Vec::new();
@@ -35,13 +36,7 @@ pub(super) fn run(arguments: &IncidentScoreArguments, output: &Output) -> Result
         output.line(row(name, &score));
         told.push(json!({ "name": name, "score": score, "cases": of }));
     }
-    if let Some(name) = &arguments.wrong {
-        let at = BASELINES.iter().position(|(known, _)| known == name);
-        let names: Vec<&str> = BASELINES.iter().map(|(name, _)| *name).collect();
-        let at = at.ok_or_else(|| {
-            Failure::bad_input(anyhow!("there is no diagnosis {name}"))
-                .with_remedy(format!("one of {}", names.join(", ")))
-        })?;
+    if let Some(at) = wrong {
         for one in judged.iter().map(|case| &case[at]).filter(|one| !one.is_right) {
             output.line(format!(
                 "  {:<24} {}",
@@ -56,6 +51,15 @@ pub(super) fn run(arguments: &IncidentScoreArguments, output: &Output) -> Result
 
 const TITLES: &str =
     "                 strict             class  place  precision  macro-F1  two    false alarms  Brier";
+
+/// The number of a diagnosis by its name.
+fn number(name: &str) -> Result<usize, Failure> {
+    let at = BASELINES.iter().position(|(known, _)| *known == name);
+    let names: Vec<&str> = BASELINES.iter().map(|(name, _)| *name).collect();
+    at.ok_or_else(|| {
+        Failure::bad_input(anyhow!("there is no diagnosis {name}")).with_remedy(format!("one of {}", names.join(", ")))
+    })
+}
 
 fn head(cases: &Cases) -> String {
     let count = |kind: CaseKind| cases.cases.iter().filter(|case| case.kind == kind).count();

@@ -99,8 +99,8 @@ fn templates(arguments: &IncidentVaryArguments) -> Result<Vec<Template>, Failure
     ids.iter().map(of).collect()
 }
 
-/// The cases of every template: variants, every second of them with a fault that looks alike where there is one; then pairs and healthy runs in
-/// turn.
+/// The cases of every template: variants, every fourth of them with a fault that looks alike where there is one. Then pairs and healthy
+/// runs in turn.
 fn wanted<'t>(templates: &'t [Template], arguments: &IncidentVaryArguments) -> Vec<Wanted<'t>> {
     let case = |template: &'t Template, purpose: Purpose, number: u32| Wanted {
         id: format!("{}-{}-{number}", template.incident.id.to_lowercase(), purpose.as_str()),
@@ -158,7 +158,7 @@ fn made(wanted: &Wanted<'_>, seed: u64) -> (Vec<&'static str>, Option<(Draft, Tr
         let draft = draw(wanted.template, wanted.purpose, seed, &wanted.id, attempt);
         let is_pair = wanted.purpose == Purpose::Pair;
         let tried = if is_pair && draft.causes.len() < 2 {
-            Err(Unfit::Unclear)
+            Err(Unfit::Single)
         } else {
             try_draft(&draft, Path::new(&wanted.id))
         };
