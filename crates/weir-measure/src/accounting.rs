@@ -81,6 +81,7 @@ impl Errors {
                 class: class.to_string(),
                 count: *count,
                 sample: first.message.clone(),
+                party: first.party.map(|party| party.to_string()),
             })
             .collect()
     }
@@ -169,6 +170,12 @@ impl Timing {
     }
 }
 
+/// Whether a transfer had not ended when the run was over: its end is that of its last attempt.
+fn is_unfinished(row: &Transfer) -> bool {
+    let class = row.failure.as_ref().map(|failure| failure.class);
+    class == Some(ErrorClass::Unfinished)
+}
+
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -206,6 +213,9 @@ pub struct Accounting {
     /// Width of all bins until the end.
     width: Duration,
     link_bins: Vec<Bins>,
+    injected_bins: Vec<Bins>,
+    injected_files: Vec<Bins>,
+    lost_bins: Vec<Bins>,
     recent: Vec<RecentBins>,
     /// Nanoseconds in which transfers were under way.
     active_bins: Bins,
@@ -269,6 +279,9 @@ impl Accounting {
             timing: Timing::of(Quantiles::default),
             link_timings: vec![Timing::of(Quantiles::small); links],
             link_bins: vec![Bins::new(width); links],
+            injected_bins: vec![Bins::new(width); links],
+            injected_files: vec![Bins::new(width); links],
+            lost_bins: vec![Bins::new(width); links],
             active_bins: Bins::new(width),
             failed_bins: BTreeMap::new(),
             gauges: BTreeMap::new(),
@@ -293,6 +306,13 @@ impl Accounting {
         self.total.add(row, &windows, rated, true);
         self.timing.add(row);
         self.link_timings[row.link].add(row);
+        if rated {
+            self.injected_bins[row.link].add(row.size, row.injected, row.injected);
+            self.injected_files[row.link].add(1, row.injected, row.injected);
+            if row.state == State::Failed && !is_unfinished(row) {
+                self.lost_bins[row.link].add(row.size, row.ended, row.ended);
+            }
+        }
         let (start, end) = row.span();
         self.active_bins.add(nanos(end.saturating_sub(start)), start, end);
         match row.state {
@@ -387,7 +407,14 @@ impl Accounting {
     fn make_room(&mut self, at: Duration) {
         while self.bin_of(at) >= BINS_KEPT {
             self.width *= 2;
-            self.link_bins.iter_mut().for_each(Bins::double);
+            for bins in [
+                &mut self.link_bins,
+                &mut self.injected_bins,
+                &mut self.injected_files,
+                &mut self.lost_bins,
+            ] {
+                bins.iter_mut().for_each(Bins::double);
+            }
             self.active_bins.double();
             let (failed, gauges) = (std::mem::take(&mut self.failed_bins), std::mem::take(&mut self.gauges));
             for (bin, count) in failed {

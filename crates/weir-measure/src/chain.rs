@@ -300,6 +300,7 @@ mod tests {
             size: 1,
             state: State::Finished,
             mode: None,
+            injected: Duration::ZERO,
             late: Duration::ZERO,
             started: at(400),
             ended: Duration::from_millis(900),

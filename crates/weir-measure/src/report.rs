@@ -349,6 +349,9 @@ pub struct ErrorCount {
     pub count: u64,
     /// Text of the first of them; secrets removed.
     pub sample: String,
+    /// Party at fault in the first of them, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub party: Option<String>,
 }
 
 /// Failures of one class in the whole run.
@@ -417,6 +420,9 @@ pub struct Audit {
     pub failed: u64,
     /// Bytes read back.
     pub bytes: u64,
+    /// Failed files by the storage element that holds them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed_at: BTreeMap<String, u64>,
     /// Texts of the first failures.
     pub samples: Vec<String>,
 }
@@ -479,6 +485,15 @@ pub struct RateSeries {
     /// Achieved rate.
     #[serde(with = "weir_units::bps::series", default)]
     pub achieved_bps: Vec<Option<BitRate>>,
+    /// Of links: the rate at which transfers were injected. Absent elsewhere, and in reports of earlier builds.
+    #[serde(with = "weir_units::bps::series", default, skip_serializing_if = "Vec::is_empty")]
+    pub injected_bps: Vec<Option<BitRate>>,
+    /// Of links: how many transfers were injected in each bin. Absent likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub injected_files: Vec<u64>,
+    /// Of links: sizes of the transfers that were given up in a bin ÷ its length. Absent likewise.
+    #[serde(with = "weir_units::bps::series", default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_bps: Vec<Option<BitRate>>,
 }
 
 /// Something that happened.

@@ -211,6 +211,7 @@ fn transfer(fields: &Fields<'_>, places: &Places<'_>) -> Result<Transfer, String
         size: fields.number("size_bytes")?,
         state,
         mode: fields.filled("mode").map(str::to_owned),
+        injected: fields.moment("injected_s")?,
         late: fields.moment("late_s")?,
         started: fields.time("started_s")?,
         ended: fields.moment("ended_s")?,

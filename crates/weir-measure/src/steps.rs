@@ -132,6 +132,7 @@ mod tests {
             size: 1_000,
             state,
             mode: None,
+            injected: Duration::ZERO,
             late: Duration::ZERO,
             started: Some(Duration::from_secs(started)),
             ended: Duration::from_secs(ended),

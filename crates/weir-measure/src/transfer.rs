@@ -19,6 +19,8 @@ pub struct Transfer {
     pub state: State,
     /// Copy mode of the attempt that finished, where known.
     pub mode: Option<String>,
+    /// When it was handed to the transfer service, or asked of the catalogue.
+    pub injected: Duration,
     /// How much later than wanted it was submitted.
     pub late: Duration,
     /// Start of the attempt that ended it; `None` when none started.

@@ -239,6 +239,7 @@ mod tests {
             files,
             failed,
             bytes: files * 10,
+            failed_at: std::collections::BTreeMap::new(),
             samples: Vec::new(),
         }
     }

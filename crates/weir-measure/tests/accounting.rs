@@ -100,6 +100,7 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
         size,
         state: State::Finished,
         mode: Some("pull".to_owned()),
+        injected: Duration::ZERO,
         late: Duration::ZERO,
         started: Some(Duration::from_millis(start)),
         ended: Duration::from_millis(end),

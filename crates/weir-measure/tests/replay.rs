@@ -65,6 +65,7 @@ fn transfers(until_ms: u64) -> Vec<Transfer> {
             size: 1_000_000 + at,
             state,
             mode: Some("pull".to_owned()).filter(|_| state == State::Finished),
+            injected: Duration::ZERO,
             late: Duration::from_micros(at * 13),
             started: Some(ended.saturating_sub(Duration::from_millis(40))).filter(|_| !at.is_multiple_of(5)),
             ended,

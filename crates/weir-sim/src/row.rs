@@ -57,6 +57,7 @@ impl Row {
                 Settled::Cancelled => State::Cancelled,
             },
             mode: Some(self.mode.to_string()).filter(|_| self.state == Settled::Finished),
+            injected: since(self.injected),
             late: self.injected.since(self.wanted),
             started: self.started.map(since),
             ended: since(self.ended),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use weir_measure::diagnosis::baselines::BASELINES;
 use weir_measure::diagnosis::score::judge;
-use weir_measure::diagnosis::{Case, CaseKind, blind, episodes};
+use weir_measure::diagnosis::{Case, CaseKind, blind, diagnose, episodes};
 use weir_plan::vary::{Cause, Draft, Purpose, Template, draw};
 use weir_plan::{Challenge, Incident};
 use weir_sim::case::{Unfit, report, try_draft};
@@ -127,4 +127,44 @@ fn most_templates_give_cases_of_every_purpose() {
         }
     }
     assert!(made * 10 >= all * 8, "{made} of {all}");
+}
+
+/// The causes that differ most, each without a look at its fault: a class, a place or a link would be wrong, or the wait of one link
+/// would be blamed on the slots and not on what holds them.
+#[test]
+fn the_diagnosis_names_class_and_place() {
+    for (id, class, place) in [
+        ("J6", "storage-data-path", "rse-out:JINR"),
+        ("D2", "outage", ""),
+        ("D3", "storage-data-path", ""),
+        ("D8", "", "issuer:tokens"),
+        ("D15", "control-plane", "service:catalog"),
+        ("D18", "space", ""),
+        ("D23", "workload", "workload:"),
+        ("D24", "scheduler-policy", ""),
+        ("D33", "admission", ""),
+        ("D67", "measurement", ""),
+        ("D47", "software", ""),
+    ] {
+        let challenge = Challenge::parse(&template(id).text, Path::new(id)).unwrap();
+        let said = diagnose(&blind(&report(&challenge).unwrap()));
+        let first = said.first().unwrap_or_else(|| panic!("{id}: nothing was said"));
+        let at = first.place.as_ref().unwrap().to_string();
+        assert!(
+            first.class.as_str().contains(class) && at.starts_with(place),
+            "{id}: {first:?}"
+        );
+    }
+}
+
+/// Full, but not too full: a statement would be a false alarm.
+#[test]
+fn nothing_is_said_of_a_run_that_is_well() {
+    for id in ["J6", "D24", "C4", "D18"] {
+        let mut well = Challenge::parse(&template(id).text, Path::new(id)).unwrap();
+        if id != "C4" {
+            well.faults.clear();
+        }
+        assert_eq!(diagnose(&blind(&report(&well).unwrap())), [], "{id}");
+    }
 }

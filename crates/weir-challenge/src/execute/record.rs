@@ -169,6 +169,7 @@ impl Record {
             size: self.size,
             state,
             mode: self.mode.clone(),
+            injected: self.injected,
             late: self.late(),
             started: self.started,
             ended: self.ended,

@@ -3,6 +3,7 @@
 //! The sample follows from the seed and the numbers of the transfers alone. Its files are kept until the end of the
 //! drain, so that reading them does not disturb the measurement.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -73,7 +74,7 @@ pub(crate) async fn audit(
     let read = |sample: Sample| async move {
         let door = &doors[sample.door];
         let found = match door.of_path(&sample.path).read_back(&sample.path).await {
-            Err(error) => return (0, Some(weir_auth::error_chain(&error))),
+            Err(error) => return (0, Some((sample.door, weir_auth::error_chain(&error)))),
             Ok(found) => found,
         };
         let (size, checksums) = found;
@@ -90,7 +91,7 @@ pub(crate) async fn audit(
                 sample.path, door.name
             ))
         };
-        (size, wrong)
+        (size, wrong.map(|text| (sample.door, text)))
     };
     let mut reads = futures_util::stream::iter(samples.into_iter().map(read)).buffer_unordered(READS_AT_ONCE);
     let mut audit = Audit {
@@ -98,13 +99,15 @@ pub(crate) async fn audit(
         files: 0,
         failed: 0,
         bytes: 0,
+        failed_at: BTreeMap::new(),
         samples: Vec::new(),
     };
     while let Some((bytes, wrong)) = reads.next().await {
         audit.files += 1;
         audit.bytes += bytes;
-        if let Some(text) = wrong {
+        if let Some((door, text)) = wrong {
             audit.failed += 1;
+            *audit.failed_at.entry(doors[door].name.clone()).or_default() += 1;
             if audit.samples.len() < SAMPLES_MAX {
                 audit.samples.push(text);
             }

@@ -56,19 +56,25 @@ impl Accounting {
             let series = RateSeries {
                 asked_bps: self.asked_series(n_bins, |link| link.destination_site == site),
                 achieved_bps: achieved(&|link| link.destination_site == site),
+                ..RateSeries::default()
             };
             sites.insert(name.clone(), series);
         }
         let mut links = IndexMap::new();
-        for (link, bins) in self.spec.links.iter().zip(&self.link_bins) {
-            let achieved_bps = (0..n_bins)
+        let rates = |bins: &Bins| {
+            (0..n_bins)
                 .map(|bin| spread::rate(bytes_of(bins, bin), width))
-                .collect();
+                .collect()
+        };
+        for (at, link) in self.spec.links.iter().enumerate() {
             links.insert(
                 link.name(),
                 RateSeries {
                     asked_bps: self.asked_of(n_bins, std::iter::once(link)),
-                    achieved_bps,
+                    achieved_bps: rates(&self.link_bins[at]),
+                    injected_bps: rates(&self.injected_bins[at]),
+                    injected_files: (0..n_bins).map(|bin| bytes_of(&self.injected_files[at], bin)).collect(),
+                    lost_bps: rates(&self.lost_bins[at]),
                 },
             );
         }
@@ -134,6 +140,7 @@ impl Accounting {
         let both = |select: &dyn Fn(&LinkSpec) -> bool| RateSeries {
             asked_bps: asked(select),
             achieved_bps: achieved(select),
+            ..RateSeries::default()
         };
         let sites = self.spec.sites.iter().enumerate();
         let links = self.spec.links.iter();

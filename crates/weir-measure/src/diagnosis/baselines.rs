@@ -12,10 +12,10 @@ use super::statement::Statement;
 use crate::report::{LinkReport, Report};
 
 /// A rule with its name: from the report of a run to statements.
-pub type Baseline = (&'static str, fn(&Report) -> Vec<Statement>);
+pub type Rule = (&'static str, fn(&Report) -> Vec<Statement>);
 
 /// Every rule.
-pub const BASELINES: [Baseline; 6] = [
+pub const BASELINES: [Rule; 6] = [
     ("majority", majority),
     ("error-class", error_class),
     ("largest-wait", largest_wait),

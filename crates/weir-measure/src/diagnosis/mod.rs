@@ -1,17 +1,29 @@
 //! Diagnosis: statements about what held links back, and the judgement on them.
 //!
+//! [`diagnose`] makes statements of the report of a run. `stretch` finds when each link missed bits, and `reference` what is usual on it.
+//! `root` divides the missing bits among their causes. `diagnose` puts links with one cause together.
+//!
 //! A [`Statement`] names class, place, links and time of a cause. A [`Case`] is a run of which the [`Truth`] is known. [`judge`](score::judge)
 //! compares the two, [`Score`](score::Score) adds the judgements up. [`baselines`] are simple rules that
 //! any diagnosis must beat; they see a report as a [`blind`] reader does.
 
 pub mod baselines;
 mod case;
+mod cause;
+mod coarse;
+mod diagnose;
 mod episode;
+mod findings;
+mod reference;
+mod root;
 pub mod score;
 mod statement;
+mod stretch;
 mod truth;
+mod view;
 
 pub use case::{Case, CaseKind, Cases};
+pub use diagnose::diagnose;
 pub use episode::{Episode, episodes};
 pub use statement::{Alternative, Statement};
 pub use truth::{Truth, confirm, is_well};

@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::episode::Coarse;
+use super::coarse::Coarse;
+use super::stretch::maximal;
 use crate::report::{Report, Verdict};
 
 /// The least share of the asked bits of a link that a fault must cost it.
 const FELT: f64 = 0.05;
 /// The part of the missing bits that the twin must have.
 const WON_BACK: f64 = 0.5;
+/// The part of all lost bits that a stretch of bins must have, so that the fault's time reaches to it.
+const SEEN: f64 = 0.05;
 /// The share of transfers that must fail where no rate is low.
 const FAILED: f64 = 0.005;
 
@@ -57,19 +60,23 @@ pub fn confirm(with: &Report, without: &Report, felt: (f64, f64), truth: Truth) 
     for link in with.series.links.keys() {
         let mut cost = 0.0;
         let mut whole = 0.0;
-        let (mut begins, mut ends) = (usize::MAX, 0);
+        let mut scores = Vec::new();
         for bin in first..end {
             let (asked, achieved) = coarse.bits(link, bin);
             let lost = twin.bits(link, bin).1.min(asked) - achieved;
             whole += asked;
             cost += lost;
-            if asked > 0.0 && lost >= FELT * asked {
-                (begins, ends) = (begins.min(bin), bin + 1);
-            }
+            scores.push(lost - FELT * asked);
         }
-        if whole > 0.0 && cost >= FELT * whole && begins < ends {
+        // Two runs differ in single bins for nothing; of those the sums are small.
+        let least = SEEN * scores.iter().map(|score| score.max(0.0)).sum::<f64>();
+        let seen: Vec<_> = maximal(&scores).into_iter().filter(|(_, sum)| *sum >= least).collect();
+        let (Some(begin), Some(last)) = (seen.first(), seen.last()) else {
+            continue;
+        };
+        if whole > 0.0 && cost >= FELT * whole {
             links.push(link.clone());
-            (from, until) = (from.min(begins), until.max(ends));
+            (from, until) = (from.min(first + begin.0.start), until.max(first + last.0.end));
         }
     }
     if links.is_empty() {

@@ -1,6 +1,6 @@
 //! The rows of a link: its waits, and the slots that it holds.
 
-use weir_world::{Wait, WaitPhase};
+use weir_world::{ErrorClass, Party, Wait, WaitPhase};
 
 use crate::spread::Bins;
 
@@ -15,6 +15,8 @@ pub(super) struct LinkRows {
     pub(super) rows: Vec<Row>,
     /// Time of its slots at each place of its way.
     pub(super) held: Vec<(PlaceId, Bins)>,
+    /// Attempts that failed.
+    pub(super) failed: Vec<((ErrorClass, Option<Party>), Bins)>,
 }
 
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ mod telling;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_world::{Place, Wait, WaitPhase};
+use weir_world::{ErrorClass, Party, Place, Wait, WaitPhase};
 
 use crate::spec::LinkSpec;
 use crate::spread::Bins;
@@ -23,7 +23,7 @@ use link_rows::{LinkRows, Row};
 use places::Places;
 
 pub use link_rows::PlaceId;
-pub use report::{Holder, LinkSignals, SlotSeries, WaitSeries};
+pub use report::{FailureSeries, Holder, LinkSignals, SlotSeries, WaitSeries};
 pub use rows::SignalRow;
 pub use telling::Telling;
 
@@ -105,6 +105,28 @@ impl Signals {
         held[at].1.add(nanos, from, to);
     }
 
+    /// Counts attempts of a link that failed between two moments, whatever became of their transfers.
+    pub fn fail(
+        &mut self,
+        link: usize,
+        failure: (ErrorClass, Option<Party>),
+        count: u64,
+        (from, to): (Duration, Duration),
+    ) {
+        let to = to.max(from);
+        self.make_room(to);
+        let width = self.width;
+        let failed = &mut self.link(link).failed;
+        let at = failed
+            .iter()
+            .position(|(known, _)| *known == failure)
+            .unwrap_or_else(|| {
+                failed.push((failure, Bins::new(width)));
+                failed.len() - 1
+            });
+        failed[at].1.add(count, from, to);
+    }
+
     /// Adds a row that a run wrote.
     pub fn add_row(&mut self, row: &SignalRow) {
         let place = row.place.as_ref().map(|place| self.place(place));
@@ -133,6 +155,7 @@ impl Signals {
             for link in &mut self.links {
                 link.rows.iter_mut().for_each(|row| row.bins.double());
                 link.held.iter_mut().for_each(|(_, bins)| bins.double());
+                link.failed.iter_mut().for_each(|(_, bins)| bins.double());
             }
         }
     }
@@ -198,7 +221,10 @@ impl Signals {
         (holders, all): (&Holders<'_>, &[LinkSpec]),
     ) -> Option<LinkSignals> {
         let LinkRows {
-            known: is_known, held, ..
+            known: is_known,
+            held,
+            failed,
+            ..
         } = self.links.get(at)?;
         let known = WaitPhase::ALL.iter().zip(is_known).filter(|(_, is_known)| **is_known);
         let known: Vec<WaitPhase> = known.map(|(phase, _)| *phase).collect();
@@ -221,6 +247,7 @@ impl Signals {
             known,
             waits,
             slots: SlotSeries::of(way),
+            failures: FailureSeries::of(failed),
         })
     }
 }

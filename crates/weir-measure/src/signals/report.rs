@@ -1,7 +1,7 @@
 //! Signals as `report.json` has them.
 
 use serde::{Deserialize, Serialize};
-use weir_world::{Place, Wait, WaitPhase};
+use weir_world::{ErrorClass, Party, Place, Wait, WaitPhase};
 
 use crate::spec::LinkSpec;
 use crate::spread::Bins;
@@ -23,6 +23,26 @@ pub struct LinkSignals {
     /// The slots of its transfers. Absent where the transfer service does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<SlotSeries>,
+    /// Attempts that failed, whatever became of their transfers, by class and party: the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureSeries>,
+}
+
+/// The attempts of a link that failed with one class at one party.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailureSeries {
+    /// The class of the error.
+    pub class: ErrorClass,
+    /// The party at fault, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub party: Option<Party>,
+    /// Their number.
+    pub total: u64,
+    /// Number of the bin of the first value in `counts`.
+    #[serde(default)]
+    pub first_bin: u64,
+    /// How many failed in each bin; bins after the last have none.
+    pub counts: Vec<u64>,
 }
 
 /// The time that transfers of a link spent in one state.
@@ -74,6 +94,24 @@ impl Holder {
             link: format!("{}→{}", link.source, link.destination),
             waited_s: seconds(nanos),
         }
+    }
+}
+
+impl FailureSeries {
+    pub(super) fn of(failed: &[((ErrorClass, Option<Party>), Bins)]) -> Vec<Self> {
+        let of = |((class, party), bins): &((ErrorClass, Option<Party>), Bins)| {
+            let filled = bins.filled();
+            Self {
+                class: *class,
+                party: *party,
+                total: bins.sum(),
+                first_bin: filled.start as u64,
+                counts: filled.map(|bin| bins.get(bin)).collect(),
+            }
+        };
+        let mut all: Vec<Self> = failed.iter().map(of).collect();
+        all.sort_by_key(|series| (std::cmp::Reverse(series.total), series.class, series.party));
+        all
     }
 }
 

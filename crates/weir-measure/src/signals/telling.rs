@@ -40,6 +40,12 @@ impl Signals {
             for row in link.rows.iter().filter(|row| !hides(row.wait.phase())) {
                 told.tell_row(number, row, telling, &mut draw);
             }
+            for (failure, bins) in &link.failed {
+                for bin in bins.filled() {
+                    let at = self.span(bin).0;
+                    told.fail(number, *failure, bins.get(bin), (at, at));
+                }
+            }
             for (place, bins) in &link.held {
                 for bin in bins.filled() {
                     told.hold(number, *place, Duration::from_nanos(bins.get(bin)), self.span(bin));

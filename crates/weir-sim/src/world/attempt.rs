@@ -353,6 +353,10 @@ impl World {
             let span = (attempt.data_since, at);
             self.book.failed(attempt.link as usize, attempt.moved, span);
         }
+        if let Outcome::Failed(failure) = &outcome {
+            self.book
+                .attempt_failed(attempt.link as usize, (failure.class, failure.party), at);
+        }
         self.release(key, &attempt);
         self.keep_or_free(&attempt, matches!(outcome, Outcome::Done { .. }), at);
         self.checks.ended(&self.scene, attempt.link as usize, attempt.moved);

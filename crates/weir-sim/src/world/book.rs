@@ -12,7 +12,7 @@ use weir_measure::deficit::DeficitBook;
 use weir_measure::signals::PlaceId;
 use weir_sched::{LinkWaits, QueueWait, Resource};
 use weir_units::Timestamp;
-use weir_world::{Place, PlaceKind, Wait, WaitPhase};
+use weir_world::{ErrorClass, Party, Place, PlaceKind, Wait, WaitPhase};
 
 use super::attempt_state::Step;
 use crate::network::{ClassId, HeldFlows, ResourceId};
@@ -172,6 +172,12 @@ impl WaitBook {
 
     pub(super) fn failed(&mut self, link: usize, bytes: u64, (from, to): (Timestamp, Timestamp)) {
         self.deficits.failed(link, bytes, span(from, to));
+    }
+
+    /// An attempt failed.
+    pub(super) fn attempt_failed(&mut self, link: usize, failure: (ErrorClass, Party), at: Timestamp) {
+        let at = at.since(Timestamp(0));
+        self.signals.fail(link, (failure.0, Some(failure.1)), 1, (at, at));
     }
 
     pub(super) fn lost(&mut self, link: usize, bytes: u64, at: Timestamp) {

@@ -17,8 +17,8 @@ pub(super) struct Breaking {
     pub(super) dark: Vec<Option<Timestamp>>,
     /// Bytes of files that the run brought, in each storage element.
     pub(super) stored: Vec<u64>,
-    /// Files that were gone after their transfers had succeeded, and the bytes of all that had.
-    pub(super) spoilt: u64,
+    /// Files at each storage element that were gone, or changed, after their transfers had succeeded.
+    pub(super) spoilt: Vec<u64>,
     /// The bytes that each storage element says it has received.
     pub(super) counters: Vec<Counter>,
 }
@@ -68,7 +68,7 @@ impl Breaking {
             conditions: Conditions::of(&[], n_workloads),
             dark: vec![None; scene.links.len()],
             stored: vec![0; scene.storages.len()],
-            spoilt: 0,
+            spoilt: vec![0; scene.storages.len()],
             counters: vec![Counter::default(); scene.storages.len()],
         }
     }

@@ -1,6 +1,6 @@
 //! Bytes that storage elements have, say that they have, and lose.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_measure::crosscheck::{Counted, TOLERANCE, check};
 use weir_measure::report::{Audit, CrossCheck};
@@ -58,7 +58,8 @@ impl World {
         self.scene.faults.iter().any(spoils).then(|| Audit {
             asked_percent: 100.0,
             files,
-            failed: self.breaking.spoilt,
+            failed: self.breaking.spoilt.iter().sum(),
+            failed_at: self.spoilt_at(),
             bytes,
             samples: Vec::new(),
         })
@@ -66,11 +67,18 @@ impl World {
 
     /// A file has come: it may be gone a moment later, or have other bytes.
     pub(super) fn spoil(&mut self, link: usize) {
-        let broken = &self.scene.storages[self.scene.links[link].destination].broken;
+        let destination = self.scene.links[link].destination;
+        let broken = &self.scene.storages[destination].broken;
         let share = 1.0 - (1.0 - broken.vanish) * (1.0 - broken.corrupt);
         if share > 0.0 && draw::draw(&mut self.random[link]) < share {
-            self.breaking.spoilt += 1;
+            self.breaking.spoilt[destination] += 1;
         }
+    }
+
+    fn spoilt_at(&self) -> BTreeMap<String, u64> {
+        let names = self.scene.storages.iter().map(|storage| storage.name.clone());
+        let all = names.zip(self.breaking.spoilt.iter().copied());
+        all.filter(|(_, files)| *files > 0).collect()
     }
 
     /// Takes room at a storage element with a quota; says whether there was any.

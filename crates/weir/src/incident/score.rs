@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use serde_json::json;
-use weir_measure::diagnosis::baselines::BASELINES;
+use weir_measure::diagnosis::baselines::{BASELINES, Rule};
 use weir_measure::diagnosis::score::{Judged, Score, Share, judge, score};
-use weir_measure::diagnosis::{Case, CaseKind, Cases, blind};
+use weir_measure::diagnosis::{Case, CaseKind, Cases, blind, diagnose};
 use weir_model::file::Document;
 use weir_plan::Challenge;
 use weir_sim::case::report;
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &IncidentScoreArguments, output: &Output) -> Result
     let mut told = Vec::new();
     output.line(head(&cases));
     output.line(TITLES);
-    for (at, (name, _)) in BASELINES.iter().enumerate() {
+    for (at, (name, _)) in rules().enumerate() {
         let of: Vec<Judged> = judged.iter().map(|case| case[at].clone()).collect();
         let score = score(&of);
         output.line(row(name, &score));
@@ -52,10 +52,15 @@ pub(super) fn run(arguments: &IncidentScoreArguments, output: &Output) -> Result
 const TITLES: &str =
     "                 strict             class  place  precision  macro-F1  two    false alarms  Brier";
 
+/// Weir's own diagnosis, and the simple rules beside it.
+fn rules() -> impl Iterator<Item = Rule> {
+    std::iter::once(Rule::from(("weir", diagnose as fn(&_) -> _))).chain(BASELINES)
+}
+
 /// The number of a diagnosis by its name.
 fn number(name: &str) -> Result<usize, Failure> {
-    let at = BASELINES.iter().position(|(known, _)| *known == name);
-    let names: Vec<&str> = BASELINES.iter().map(|(name, _)| *name).collect();
+    let at = rules().position(|(known, _)| known == name);
+    let names: Vec<&str> = rules().map(|(name, _)| name).collect();
     at.ok_or_else(|| {
         Failure::bad_input(anyhow!("there is no diagnosis {name}")).with_remedy(format!("one of {}", names.join(", ")))
     })
@@ -110,8 +115,7 @@ fn of_case(case: &Case, dir: &Path) -> Result<Vec<Judged>, Failure> {
     let document = Document::read(&path).map_err(|problem| wrong(&[problem]))?;
     let challenge = Challenge::parse(document.text(), &path).map_err(|problems| wrong(&problems))?;
     let report = blind(&report(&challenge).map_err(|problems| wrong(&problems))?);
-    Ok(BASELINES
-        .iter()
+    Ok(rules()
         .map(|(_, rule)| judge(case, &rule(&report), report.series.bin_s))
         .collect())
 }

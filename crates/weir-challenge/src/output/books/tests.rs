@@ -203,6 +203,7 @@ fn the_time_with_the_catalogue_is_before_the_job_and_after_the_copy() {
         size: 1,
         state: State::Finished,
         mode: None,
+        injected: Duration::ZERO,
         late: Duration::ZERO,
         started: Some(9 * second),
         ended: 20 * second,

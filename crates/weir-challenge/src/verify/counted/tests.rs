@@ -17,6 +17,7 @@ fn transfer() -> Transfer {
         size: 1_000_000,
         state: State::Finished,
         mode: None,
+        injected: std::time::Duration::ZERO,
         late: std::time::Duration::ZERO,
         started: None,
         ended: std::time::Duration::ZERO,

@@ -1,0 +1,103 @@
+//! What is wrong though no rate is low: counters that differ, files that are gone or changed, attempts that fail.
+
+use std::collections::BTreeMap;
+
+use weir_world::{CauseClass, Place, PlaceKind};
+
+use super::cause::Cause;
+use super::statement::Statement;
+use super::view::View;
+
+/// The share of all attempts that must fail.
+const FAILED: f64 = 0.005;
+/// The same where few attempts were made at all.
+const FEW: f64 = 0.1;
+/// The fewest failures that say something.
+const LEAST: f64 = 5.0;
+
+/// Statements about findings that no other statement explains.
+pub(super) fn findings(view: &View<'_>, said: &[Statement]) -> Vec<Statement> {
+    let mut found = counters(view);
+    found.extend(audit(view));
+    if found.is_empty() && said.is_empty() {
+        found.extend(failures(view));
+    }
+    found
+}
+
+fn counters(view: &View<'_>) -> Vec<Statement> {
+    let differ = view
+        .report
+        .crosschecks
+        .iter()
+        .filter(|check| check.pass != Some(true) && check.subject != "all");
+    let mut places: BTreeMap<&str, &str> = BTreeMap::new();
+    for check in differ {
+        places.entry(&check.subject).or_insert(&check.quantity);
+    }
+    let of = |(rse, quantity): (&str, &str)| {
+        let kind = if quantity.contains("sent") {
+            PlaceKind::RseOut
+        } else {
+            PlaceKind::RseIn
+        };
+        statement(view, Cause::at(CauseClass::Measurement, kind, rse), 0.95)
+    };
+    places.into_iter().take(1).map(of).collect()
+}
+
+fn audit(view: &View<'_>) -> Option<Statement> {
+    let audit = view.report.audit.as_ref().filter(|audit| audit.failed > 0)?;
+    let (most, _) = audit.failed_at.iter().max_by_key(|(_, files)| **files)?;
+    Some(statement(
+        view,
+        Cause::at(CauseClass::Software, PlaceKind::RseIn, most),
+        0.9,
+    ))
+}
+
+/// The failure of most attempts, and the place that they have in common.
+fn failures(view: &View<'_>) -> Option<Statement> {
+    let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
+    let all = 0..usize::MAX;
+    let mut attempts = 0.0;
+    for link in &view.links {
+        attempts += link.transfers;
+        for failed in &link.failures {
+            if let Some(cause) = Cause::of_failure(failed.class, failed.party, link, false) {
+                *causes.entry(cause).or_default() += failed.sum(all.clone());
+            }
+        }
+    }
+    let failed: f64 = causes.values().sum();
+    let (mut cause, most) = causes.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let are_few = failed < LEAST && failed < FEW * attempts;
+    if are_few || failed < FAILED * attempts || most < 0.5 * failed {
+        return None;
+    }
+    // A storage that refuses a few while it serves all others is not overloaded.
+    if cause.class == CauseClass::Admission {
+        cause.class = CauseClass::Software;
+    }
+    if cause.class == CauseClass::Workload {
+        let first = view.report.workloads.first()?;
+        cause.place = Some(Place::new(PlaceKind::Workload, first.name.as_str()));
+    }
+    Some(statement(view, cause, 0.8))
+}
+
+/// A statement about the whole hold.
+fn statement(view: &View<'_>, cause: Cause, probability: f64) -> Statement {
+    Statement {
+        class: cause.class,
+        place: cause.place,
+        links: Vec::new(),
+        from_s: view.hold.start as f64 * view.bin_s,
+        until_s: view.hold.end as f64 * view.bin_s,
+        asked_bps: 0.0,
+        held_bps: 0.0,
+        probability,
+        others: Vec::new(),
+        is_open: false,
+    }
+}
