@@ -15,6 +15,7 @@ use crate::advice;
 use crate::chain::{Chain, RuleRow};
 use crate::chain_report::{ChainReport, DeletionReport};
 use crate::deficit::DeficitBook;
+use crate::diagnosis::diagnose;
 use crate::evenness::Evenness;
 use crate::faults::Courses;
 use crate::gauges::Gauges;
@@ -371,7 +372,7 @@ impl Measured {
         let faults = head.faults.report(&spec, &figures.series, &ending.acted);
         events.extend(ending.violations.into_iter().map(|text| Event { t_s: hold_end, text }));
         events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
-        Report {
+        let mut report = Report {
             schema: SCHEMA.to_owned(),
             verdict,
             verdict_reasons,
@@ -404,10 +405,15 @@ impl Measured {
             signals: told_signals,
             gauges: gauges.report(),
             deficits,
+            statements: Vec::new(),
+            ledger: Vec::new(),
             faults,
             events,
             parameters,
-        }
+        };
+        let diagnosis = diagnose(&report);
+        (report.statements, report.ledger) = (diagnosis.statements, diagnosis.ledger);
+        report
     }
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
 pub use crate::deficit::LinkDeficit;
+pub use crate::diagnosis::{CauseSeries, LinkLedger, Statement};
 pub use crate::evenness::{Cv, Evenness};
 pub use crate::fault_report::{FaultLink, FaultReport};
 pub use crate::gauges::GaugeSeries;
@@ -106,6 +107,13 @@ pub struct Report {
     /// The parts of each link's deficit, from a world that knows them: the simulator. Absent elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deficits: Vec<LinkDeficit>,
+    /// Causes that held links back, as far as the signals tell: the surest first. Absent where nothing was held back, and in reports of earlier
+    /// builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<Statement>,
+    /// The missing bits of the links that were held back, by bin and cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ledger: Vec<LinkLedger>,
     /// Faults of the challenge, in the order of its file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultReport>,
@@ -485,7 +493,7 @@ pub struct RateSeries {
     /// Achieved rate.
     #[serde(with = "weir_units::bps::series", default)]
     pub achieved_bps: Vec<Option<BitRate>>,
-    /// Of links: the rate at which transfers were injected. Absent elsewhere, and in reports of earlier builds.
+    /// Of links that got less than 98 % of their asked rate, or lost transfers: the rate at which transfers were injected. Absent elsewhere.
     #[serde(with = "weir_units::bps::series", default, skip_serializing_if = "Vec::is_empty")]
     pub injected_bps: Vec<Option<BitRate>>,
     /// Of links: how many transfers were injected in each bin. Absent likewise.

@@ -408,6 +408,8 @@ fn report() -> Report {
         signals: Vec::new(),
         gauges: Vec::new(),
         deficits: Vec::new(),
+        statements: Vec::new(),
+        ledger: Vec::new(),
         faults: Vec::new(),
         verified_by_size: Vec::new(),
         chain: None,

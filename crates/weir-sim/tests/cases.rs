@@ -147,7 +147,7 @@ fn the_diagnosis_names_class_and_place() {
         ("D47", "software", ""),
     ] {
         let challenge = Challenge::parse(&template(id).text, Path::new(id)).unwrap();
-        let said = diagnose(&blind(&report(&challenge).unwrap()));
+        let said = diagnose(&blind(&report(&challenge).unwrap())).statements;
         let first = said.first().unwrap_or_else(|| panic!("{id}: nothing was said"));
         let at = first.place.as_ref().unwrap().to_string();
         assert!(
@@ -165,6 +165,6 @@ fn nothing_is_said_of_a_run_that_is_well() {
         if id != "C4" {
             well.faults.clear();
         }
-        assert_eq!(diagnose(&blind(&report(&well).unwrap())), [], "{id}");
+        assert_eq!(diagnose(&blind(&report(&well).unwrap())).statements, [], "{id}");
     }
 }

@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Authority(AuthorityCommand),
     /// Render the report of a run again
     Report(ReportArguments),
+    /// Say what held the links of a run back
+    Why(WhyArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
 }
@@ -467,6 +469,20 @@ pub(crate) struct ReportArguments {
     /// The run folder, or its report.json; of a run that did not end the report is built from its rows
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
+}
+
+/// `weir why`
+#[derive(Debug, Args)]
+pub(crate) struct WhyArguments {
+    /// The run folder, or its report.json
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Only this link, `A->B`, with its missing bits by cause
+    #[arg(value_name = "LINK")]
+    pub(crate) link: Option<String>,
+    /// Only this time, from the start of the run: `4m`
+    #[arg(long, value_name = "TIME", value_parser = weir_units::duration::parse)]
+    pub(crate) at: Option<Duration>,
 }
 
 /// `weir completions`

@@ -44,6 +44,7 @@ mod transfer;
 mod trust;
 mod url;
 mod usage;
+mod why;
 
 use std::process::ExitCode;
 
@@ -91,6 +92,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Probe(arguments) => probe::run(&arguments, output),
         Command::Authority(command) => authority::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
+        Command::Why(arguments) => why::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),
     }
 }

@@ -59,6 +59,11 @@ fn data_of(path: &Path) -> PathBuf {
     }
 }
 
+/// The report of a run folder, or of its `report.json`.
+pub(crate) fn read_run(run: &Path) -> Result<Report, Failure> {
+    read(&data_of(run))
+}
+
 fn read(data: &Path) -> Result<Report, Failure> {
     let text = fs::read_to_string(data)
         .with_context(|| format!("could not read {}", data.display()))

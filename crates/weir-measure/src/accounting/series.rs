@@ -6,10 +6,13 @@ use weir_units::BitRate;
 
 use indexmap::IndexMap;
 
-use super::Accounting;
+use super::{Accounting, share};
 use crate::report::{RateSeries, Series, TotalSeries};
 use crate::spec::{AskedCurve, LinkSpec};
 use crate::spread::{self, Bins, RecentBins};
+
+/// The share of its asked rate from which a link has kept it.
+const KEPT: f64 = 0.98;
 
 impl Accounting {
     pub(super) fn series(&self) -> Series {
@@ -61,20 +64,20 @@ impl Accounting {
             sites.insert(name.clone(), series);
         }
         let mut links = IndexMap::new();
-        let rates = |bins: &Bins| {
-            (0..n_bins)
-                .map(|bin| spread::rate(bytes_of(bins, bin), width))
-                .collect()
-        };
+        let rates = |bins: &Bins, n: usize| (0..n).map(|bin| spread::rate(bytes_of(bins, bin), width)).collect();
         for (at, link) in self.spec.links.iter().enumerate() {
+            // Bins of long runs are many; those of a link that kept its rate say nothing more.
+            let held = share(self.achieved(self.links[at].hold_rated), link.asked);
+            let is_short = held.is_some_and(|held| held < KEPT) || self.lost_bins[at].sum() > 0;
+            let bins = if is_short { n_bins } else { 0 };
             links.insert(
                 link.name(),
                 RateSeries {
                     asked_bps: self.asked_of(n_bins, std::iter::once(link)),
-                    achieved_bps: rates(&self.link_bins[at]),
-                    injected_bps: rates(&self.injected_bins[at]),
-                    injected_files: (0..n_bins).map(|bin| bytes_of(&self.injected_files[at], bin)).collect(),
-                    lost_bps: rates(&self.lost_bins[at]),
+                    achieved_bps: rates(&self.link_bins[at], n_bins),
+                    injected_bps: rates(&self.injected_bins[at], bins),
+                    injected_files: (0..bins).map(|bin| bytes_of(&self.injected_files[at], bin)).collect(),
+                    lost_bps: rates(&self.lost_bins[at], bins),
                 },
             );
         }

@@ -127,16 +127,11 @@ fn of_each(report: &Report, rule: impl Fn(&Report, &Episode) -> Option<(CauseCla
     let statement = |episode: Episode| {
         let (class, place) = rule(report, &episode)?;
         Some(Statement {
-            class,
-            place,
             links: episode.links,
-            from_s: episode.from_s,
-            until_s: episode.until_s,
             asked_bps: episode.asked_bps,
             held_bps: episode.held_bps,
             probability: UNSURE,
-            others: Vec::new(),
-            is_open: false,
+            ..Statement::bare(class, place, (episode.from_s, episode.until_s))
         })
     };
     episodes(report).into_iter().filter_map(statement).collect()

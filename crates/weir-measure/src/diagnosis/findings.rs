@@ -1,4 +1,4 @@
-//! What is wrong though no rate is low: counters that differ, files that are gone or changed, attempts that fail.
+//! Findings where no rate is low: counters that differ, files that are gone or changed, attempts that fail.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,13 @@ const LEAST: f64 = 5.0;
 pub(super) fn findings(view: &View<'_>, said: &[Statement]) -> Vec<Statement> {
     let mut found = counters(view);
     found.extend(audit(view));
-    if found.is_empty() && said.is_empty() {
-        found.extend(failures(view));
+    // Attempts of links that are held back anyway may fail for that.
+    let held: Vec<&str> = said
+        .iter()
+        .flat_map(|statement| statement.links.iter().map(String::as_str))
+        .collect();
+    if found.is_empty() {
+        found.extend(failures(view, &held));
     }
     found
 }
@@ -57,11 +62,11 @@ fn audit(view: &View<'_>) -> Option<Statement> {
 }
 
 /// The failure of most attempts, and the place that they have in common.
-fn failures(view: &View<'_>) -> Option<Statement> {
+fn failures(view: &View<'_>, held: &[&str]) -> Option<Statement> {
     let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
     let all = 0..usize::MAX;
     let mut attempts = 0.0;
-    for link in &view.links {
+    for link in view.links.iter().filter(|link| !held.contains(&link.name)) {
         attempts += link.transfers;
         for failed in &link.failures {
             if let Some(cause) = Cause::of_failure(failed.class, failed.party, link, false) {
@@ -88,16 +93,9 @@ fn failures(view: &View<'_>) -> Option<Statement> {
 
 /// A statement about the whole hold.
 fn statement(view: &View<'_>, cause: Cause, probability: f64) -> Statement {
+    let hold = (view.hold.start as f64 * view.bin_s, view.hold.end as f64 * view.bin_s);
     Statement {
-        class: cause.class,
-        place: cause.place,
-        links: Vec::new(),
-        from_s: view.hold.start as f64 * view.bin_s,
-        until_s: view.hold.end as f64 * view.bin_s,
-        asked_bps: 0.0,
-        held_bps: 0.0,
         probability,
-        others: Vec::new(),
-        is_open: false,
+        ..Statement::bare(cause.class, cause.place, hold)
     }
 }

@@ -13,19 +13,25 @@ mod cause;
 mod coarse;
 mod diagnose;
 mod episode;
+mod evidence;
 mod findings;
+mod groups;
+mod ledger;
 mod reference;
 mod root;
+mod runs;
 pub mod score;
+mod split;
 mod statement;
 mod stretch;
 mod truth;
 mod view;
+mod words;
 
 pub use case::{Case, CaseKind, Cases};
-pub use diagnose::diagnose;
+pub use diagnose::{Diagnosis, diagnose};
 pub use episode::{Episode, episodes};
-pub use statement::{Alternative, Statement};
+pub use statement::{Alternative, CauseSeries, Evidence, LinkLedger, Statement};
 pub use truth::{Truth, confirm, is_well};
 
 use crate::report::Report;
@@ -35,6 +41,8 @@ pub fn blind(report: &Report) -> Report {
     let names: Vec<&str> = report.faults.iter().map(|fault| fault.name.as_str()).collect();
     let mut blind = Report {
         deficits: Vec::new(),
+        statements: Vec::new(),
+        ledger: Vec::new(),
         faults: Vec::new(),
         parameters: std::collections::BTreeMap::new(),
         challenge: String::new(),

@@ -1,4 +1,4 @@
-//! From the bits that a link missed to what held them: what was not asked for, what failed, and the waits, back to their root.
+//! The parts of the bits that a link missed: those not injected, those that failed, and the waits, followed to their root.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,8 +12,6 @@ use super::view::{Link, View};
 
 /// The part of the time in slots that must be unusual, so that the holders of slots count as slow.
 const SLOW: f64 = 0.25;
-/// Bins after a stretch in which late signals are still its own.
-const LATE: usize = 3;
 /// The part of its asked bits below which a link is dead.
 const DEAD: f64 = 0.02;
 /// Bins in which nothing moves and nothing fails, at most.
@@ -22,6 +20,8 @@ const PATIENCE: usize = 8;
 const DEAD_SHARE: f64 = 0.5;
 /// The part of the attempts of a stretch that must fail, so that failures hold it back.
 const FAILING: f64 = 0.15;
+/// Transfers that wait, from which the injector may hold back for them.
+const WAITING: f64 = 0.8;
 /// The part of their usual size below which files are small.
 const SMALL: f64 = 0.4;
 
@@ -50,6 +50,8 @@ pub(super) struct Scene<'v, 'r> {
     pub(super) view: &'v View<'r>,
     pub(super) usual: &'v References<'r>,
     pub(super) stretch: &'v Stretch,
+    /// Bins after it in which late signals are still its own.
+    pub(super) late: usize,
 }
 
 impl<'v, 'r> Scene<'v, 'r> {
@@ -59,7 +61,7 @@ impl<'v, 'r> Scene<'v, 'r> {
 
     /// The bins in which its signals are.
     fn bins(&self) -> Range<usize> {
-        self.stretch.bins.start..(self.stretch.bins.end + LATE).min(self.link().bits.len())
+        self.stretch.bins.start..(self.stretch.bins.end + self.late).min(self.link().bits.len())
     }
 
     /// Divides the missing bits.
@@ -74,13 +76,13 @@ impl<'v, 'r> Scene<'v, 'r> {
         }
         let not_injected = self.not_injected().min(rest);
         rest -= not_injected;
-        parts.add(
-            Cause {
-                class: CauseClass::Workload,
-                place: self.workload(),
-            },
-            not_injected,
-        );
+        let class = if stops(self.view, link) >= 2 {
+            CauseClass::OtherController
+        } else {
+            CauseClass::Workload
+        };
+        let place = self.workload();
+        parts.add(Cause { class, place }, not_injected);
         let failure = self.failure(FAILING);
         if let Some(cause) = failure.clone() {
             let failed = sum.lost.min(rest);
@@ -125,13 +127,29 @@ impl<'v, 'r> Scene<'v, 'r> {
         let of = |bin: usize| {
             let bits = link.bits[bin];
             let more = all[bin].max(all[bin.saturating_sub(1)]);
-            if more > least {
+            if more > least || self.waiting(bin) > WAITING {
                 0.0
             } else {
                 (bits.asked - bits.injected.max(bits.achieved)).max(0.0)
             }
         };
         self.stretch.bins.clone().map(of).sum()
+    }
+
+    /// How many transfers wait beyond the usual number in a bin.
+    fn waiting(&self, bin: usize) -> f64 {
+        let link = self.link();
+        let bits = link.bits[bin].achieved;
+        let of = |waited: &super::view::Waited<'r>| {
+            let usual = self
+                .usual
+                .usual(self.view, self.stretch.link, (waited.wait, waited.place), bits);
+            (waited.seconds[bin] - usual).max(0.0)
+        };
+        let waits: f64 = link.waits.iter().map(of).sum();
+        let slots =
+            link.slots.get(bin).copied().unwrap_or_default() - self.usual.slots(self.view, self.stretch.link, bits);
+        waits.max(slots) / self.view.bin_s
     }
 
     /// Whether most bits are missing from bins in which nothing moved, though there was something to move.
@@ -246,7 +264,7 @@ impl<'v, 'r> Scene<'v, 'r> {
                 // A limit of the service itself: whatever holds its slots, it lets that happen.
                 if waited.wait == Wait::Slots && waited.place.is_none() {
                     let own = slow.into_values().sum::<f64>();
-                    if own < 0.5 * whole {
+                    if own < 0.5 * whole || !link.tells {
                         add(Cause::of_wait(waited.wait, None, link), seconds * share);
                     }
                     continue;
@@ -440,6 +458,30 @@ impl<'v, 'r> Scene<'v, 'r> {
         )
     }
 }
+
+/// How often the injection of a link stopped, each time but the first after a while without a catch-up: somebody stops it again and
+/// again.
+fn stops(view: &View<'_>, link: &Link<'_>) -> usize {
+    let is_still = |bin: &usize| link.bits[*bin].injected <= 0.0;
+    let mut stops = 0;
+    let mut bin = view.hold.start;
+    while bin < view.hold.end {
+        let still = (bin..view.hold.end).take_while(is_still).count();
+        let on = bin + still;
+        let end = on + (on..view.hold.end).take_while(|bin| !is_still(bin)).count();
+        let sum = link.sum(on..end);
+        let cycle = link.sum(bin..end);
+        let is_short = end - on <= 4 && sum.injected <= AGAIN * cycle.asked;
+        if still >= 3 && (is_short || end == view.hold.end) {
+            stops += 1;
+        }
+        bin = end;
+    }
+    stops
+}
+
+/// The part of the bits asked for since it stopped, that a workload injects before it is stopped again.
+const AGAIN: f64 = 0.4;
 
 /// Whether failures come many at a time, with none between: a server that dies takes all with it.
 fn come_together(counts: &[f64], bins: Range<usize>) -> bool {

@@ -32,6 +32,7 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
     if let Some(advice) = &report.advice {
         output.line(format!("  this machine {advice}"));
     }
+    print(why(report));
     print(by_size(report));
     print(sites(report));
     print(totals(report));
@@ -55,6 +56,20 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
         outcome.report_folder.join("report.html").display()
     ));
     output.line(format!("again   {}", report.command));
+}
+
+/// The causes that held links back, in one sentence each.
+pub(crate) fn why(report: &Report) -> Vec<String> {
+    let said = &report.statements;
+    if said.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), "why".to_owned()];
+    lines.extend(said.iter().take(SHOWN).map(|statement| format!("  {}", statement.text)));
+    if said.len() > SHOWN {
+        lines.push(format!("  … and {} more", said.len() - SHOWN));
+    }
+    lines
 }
 
 /// Says where files were not verified by a checksum.

@@ -6,7 +6,8 @@ use anyhow::{Context as _, anyhow};
 use serde_json::json;
 use weir_measure::diagnosis::baselines::{BASELINES, Rule};
 use weir_measure::diagnosis::score::{Judged, Score, Share, judge, score};
-use weir_measure::diagnosis::{Case, CaseKind, Cases, blind, diagnose};
+use weir_measure::diagnosis::{Case, CaseKind, Cases, Statement, blind, diagnose};
+use weir_measure::report::Report;
 use weir_model::file::Document;
 use weir_plan::Challenge;
 use weir_sim::case::report;
@@ -54,7 +55,11 @@ const TITLES: &str =
 
 /// Weir's own diagnosis, and the simple rules beside it.
 fn rules() -> impl Iterator<Item = Rule> {
-    std::iter::once(Rule::from(("weir", diagnose as fn(&_) -> _))).chain(BASELINES)
+    std::iter::once(Rule::from(("weir", own as fn(&_) -> _))).chain(BASELINES)
+}
+
+fn own(report: &Report) -> Vec<Statement> {
+    diagnose(report).statements
 }
 
 /// The number of a diagnosis by its name.

@@ -42,6 +42,11 @@ fn statement() -> Statement {
         probability: 0.8,
         others: Vec::new(),
         is_open: false,
+        text: String::new(),
+        evidence: Vec::new(),
+        via: Vec::new(),
+        advice: String::new(),
+        settle: String::new(),
     }
 }
 
