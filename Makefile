@@ -130,6 +130,7 @@ soak: web ## Run the long tests, some hours: new worlds, many rounds of faults, 
 	PROPTEST_CASES=10000 cargo test --release --locked -p weir-sim --test oracle
 	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test kill_streamed --test nodes --test outages --test oracle --test disk_full \
 		--test storage_calls --test storage_clock --test hostile --test interrupts
+	WEIR_SOAK=yes cargo test --release --locked -p weir-sim --test cases
 	$(TARGET)/debug/weir incident run --all --real --out $(TARGET)/soak-incidents
 	scripts/conditions.sh 3
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)

@@ -30,6 +30,10 @@ const NOTES = {
     "Waits",
     "A transfer is in one state at a time. The time in each state is added up over the transfers of a link: two that wait for a minute each have waited for two. In a real run the transfer service and the storages tell it once per bin; in a simulated one the model knows it.",
   ],
+  why: [
+    "Missing bits by cause",
+    "In each bin the bits that were asked for and did not come are divided: those that nobody injected, those of transfers that were given up, and the rest by the time that transfers waited longer than usual, followed from full slots to what held them. What is left is unexplained. The sum of all parts is what is missing, to the bit.",
+  ],
   gauges: [
     "Gauges",
     "Counters of the kernel, of the storages and of the services, read once per bin in a real run: stalls of processors, disks and memory, TCP's own account of each path, tokens, deletions. Figures of a host cover all that runs on it. A figure that nobody tells is missing, not zero.",

@@ -15,6 +15,7 @@ import { thresholds } from "./sections/thresholds";
 import { throughput } from "./sections/throughput";
 import { circumstances, figures, verdict } from "./sections/verdict";
 import { waits } from "./sections/waits";
+import { why } from "./sections/why";
 import { workloads } from "./sections/workloads";
 
 /** Puts a report on the page; the function returned takes it off again. */
@@ -33,6 +34,7 @@ export function showPage(root: HTMLElement, report: Report): () => void {
       figures(report),
     ],
     sections: [
+      why(report, showLink),
       thresholds(report),
       ...workloads(report),
       sites(report, showSite),

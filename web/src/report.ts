@@ -219,6 +219,35 @@ export const signals = object({
   ),
 });
 
+/** A cause that held links back, with its evidence. */
+export const statement = object({
+  class: text,
+  place: maybe(text),
+  links: listOrNone(text),
+  from_s: number,
+  until_s: number,
+  asked_bps: number,
+  held_bps: number,
+  probability: number,
+  others: listOrNone(object({ class: text, place: maybe(text), probability: number })),
+  text: otherwise(text, () => ""),
+  evidence: listOrNone(object({ signal: text, place: maybe(text), value: number, usual: maybe(number), unit: text })),
+  via: listOrNone(text),
+  advice: maybe(text),
+  settle: maybe(text),
+});
+
+/** The missing bits of a link, by bin and cause. */
+export const ledger = object({
+  link: text,
+  bin_s: number,
+  first_bin: number,
+  asked_bits: list(number),
+  achieved_bits: list(number),
+  causes: listOrNone(object({ class: text, place: maybe(text), total_bits: number, bits: list(number) })),
+  rest_bits: list(number),
+});
+
 /** A figure of a host, a storage, a path or a service: means of bins. */
 export const gauge = object({
   gauge: text,
@@ -306,6 +335,8 @@ const report = object({
   chain: maybe(chain),
   signals: listOrNone(signals),
   gauges: listOrNone(gauge),
+  statements: listOrNone(statement),
+  ledger: listOrNone(ledger),
   errors: listOrNone(errorClass),
   stability: maybe(stability),
   evenness: maybe(evenness),
@@ -317,6 +348,8 @@ const report = object({
 export type Report = Checked<typeof report>;
 export type Chain = Checked<typeof chain>;
 export type LinkSignals = Checked<typeof signals>;
+export type Statement = Checked<typeof statement>;
+export type LinkLedger = Checked<typeof ledger>;
 export type GaugeSeries = Checked<typeof gauge>;
 export type Percentiles = Checked<typeof percentiles>;
 export type Totals = Checked<typeof totals>;

@@ -326,7 +326,8 @@ export function minidc({ failing = true } = {}) {
       ];
     }
   }
-  return rates({
+  return why(
+    rates({
     ...spec,
     holes: [31, 32, 33],
     disagree: 2_469_134,
@@ -337,7 +338,54 @@ export function minidc({ failing = true } = {}) {
       { t_s: 38.4, text: "GLA: destination full, injection to it stops" },
       { t_s: 70, text: "injection stops, drain begins" },
     ],
-  });
+    }),
+  );
+}
+
+/** Two statements, and the ledger of the link that both of them are about. */
+function why(report) {
+  const bins = (value) => Array.from({ length: 60 }, () => value);
+  return {
+    ...report,
+    statements: [
+      {
+        class: "space",
+        place: "rse-in:GLA",
+        links: ["RAL→GLA", "LANCS→GLA"],
+        from_s: 38,
+        until_s: 70,
+        asked_bps: 1.2e8,
+        held_bps: 4e7,
+        probability: 0.93,
+        others: [{ class: "storage-data-path", place: "rse-in:GLA", probability: 0.05 }],
+        is_open: false,
+        text: "RAL→GLA and LANCS→GLA got 40.00 Mb/s of 120.00 Mb/s from 38s to 1m10s: GLA had no room, or deleted too slowly (p = 0.93; else storage-data-path at GLA, 0.05)",
+        evidence: [
+          { signal: "failed: no-space, at the destination", value: 9, unit: "attempts" },
+          { signal: "delete", place: "rse-in:GLA", value: 3.2, usual: 0.1, unit: "transfers waiting" },
+          { signal: "injected", value: 5e7, usual: 1.2e8, unit: "bit/s" },
+        ],
+        via: ["rse-in:GLA"],
+        advice: "make room, raise the quota, or let deletion keep up",
+        settle: HOSTILE,
+      },
+      { class: "measurement", place: "rse-in:MAN", links: [], from_s: 10, until_s: 70, asked_bps: 0, held_bps: 0, probability: 0.9, is_open: false, text: "The counters of MAN are wrong, and the traffic is well (p = 0.90)" },
+    ],
+    ledger: [
+      {
+        link: "RAL→GLA",
+        bin_s: 1,
+        first_bin: 10,
+        asked_bits: bins(100),
+        achieved_bits: bins(60),
+        causes: [
+          { class: "space", place: "rse-in:GLA", total_bits: 1800, bits: bins(30) },
+          { class: "workload", total_bits: 360, bits: bins(6) },
+        ],
+        rest_bits: bins(4),
+      },
+    ],
+  };
 }
 
 /** A mesh of 45 sites: 1980 links and a few outside, 2 h in bins of 15 s. */

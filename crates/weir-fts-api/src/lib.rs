@@ -36,4 +36,6 @@ pub use settings::{AuditEntry, Group, GroupMember, Link, Share};
 pub use storage::{ListedFile, Stat};
 pub use submission::{NewTransfer, Params, Submission};
 pub use time::FtsTime;
-pub use why::{Decision, GivenUpMode, LinkState, LinkWait, LinkWaits, NotForced, Reason, TransferState};
+pub use why::{
+    Decision, FailedAttempts, GivenUpMode, LinkState, LinkWait, LinkWaits, NotForced, Reason, TransferState,
+};

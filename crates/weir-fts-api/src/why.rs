@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::BitRate;
-use weir_world::{Place, Wait};
+use weir_world::{ErrorClass, Party, Place, Wait};
 
 use crate::time::FtsTime;
 
@@ -129,6 +129,22 @@ pub struct LinkWaits<'a> {
     /// Places at which these slots are held.
     #[schemars(with = "Vec<String>")]
     pub way: Vec<Place>,
+    /// Attempts that failed since the service's start, whatever became of their transfers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailedAttempts>,
+}
+
+/// The attempts of a link that failed in one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedAttempts {
+    /// Class of the error.
+    #[schemars(with = "String")]
+    pub class: ErrorClass,
+    /// The party at fault.
+    #[schemars(with = "String")]
+    pub party: Party,
+    /// Their number.
+    pub attempts: u64,
 }
 
 /// The reasons why a file waits, runs or has ended.

@@ -242,7 +242,7 @@ fn links(expect: &Expect, report: &Report) -> Vec<String> {
 }
 
 /// Asked and achieved bits of links between two moments, and the seconds of the bins in between.
-fn sums(report: &Report, links: &[String], (from, until): (f64, f64)) -> (f64, f64, f64) {
+pub(crate) fn sums(report: &Report, links: &[String], (from, until): (f64, f64)) -> (f64, f64, f64) {
     let (bin, mut sums) = (report.series.bin_s, (0.0, 0.0, 0.0));
     let within = |at: usize| {
         let middle = (at as f64 + 0.5) * bin;

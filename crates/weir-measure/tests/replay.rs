@@ -124,6 +124,7 @@ fn run(plan: &Plan) -> (Measurement, Files) {
                 3 | 9 => None,
                 _ => Some(Wait::Disk),
             },
+            failed: (at == 7).then_some((ErrorClass::Token, Party::Issuer, 12)),
             place: Place::parse("rse-in:B, the second").filter(|_| at.is_multiple_of(3)),
             time: Duration::from_micros(if at < 2 { 0 } else { at * 1234 }),
         };

@@ -6,7 +6,7 @@ use weir_measure::diagnosis::{CaseKind, Truth, confirm, episodes, is_well};
 use weir_measure::report::Report;
 use weir_model::file::Problem;
 use weir_plan::vary::{Cause, Draft};
-use weir_plan::{Challenge, Fault};
+use weir_plan::{Challenge, Fault, Incident};
 
 use crate::incident::simulate;
 
@@ -56,23 +56,35 @@ impl From<Vec<Problem>> for Unfit {
 /// Why it is no case.
 pub fn try_draft(draft: &Draft, file: &Path) -> Result<Tried, Unfit> {
     let challenge = Challenge::parse(&draft.text, file)?;
-    let of_causes = |fault: &Fault| draft.causes.iter().any(|cause| cause.faults.contains(&fault.name));
-    let (with, without) = (report(&challenge)?, report(&less(&challenge, of_causes))?);
+    try_causes(&challenge, &draft.causes, &report(&challenge)?)
+}
+
+/// The truths of an incident, from the report of its run and a run without its faults.
+///
+/// # Errors
+/// Why it is no case.
+pub fn try_incident(incident: &Incident, with: &Report) -> Result<Tried, Unfit> {
+    try_causes(&incident.challenge, &[Cause::of_incident(incident)], with)
+}
+
+fn try_causes(challenge: &Challenge, causes: &[Cause], with: &Report) -> Result<Tried, Unfit> {
+    let of_causes = |fault: &Fault| causes.iter().any(|cause| cause.faults.contains(&fault.name));
+    let without = report(&less(challenge, of_causes))?;
     if !is_well(&without) {
         return Err(Unfit::Unwell);
     }
     let mut truths = Vec::new();
-    for cause in &draft.causes {
-        let twin = if draft.causes.len() == 1 {
+    for cause in causes {
+        let twin = if causes.len() == 1 {
             without.clone()
         } else {
-            report(&less(&challenge, |fault| cause.faults.contains(&fault.name)))?
+            report(&less(challenge, |fault| cause.faults.contains(&fault.name)))?
         };
-        truths.extend(confirm(&with, &twin, felt(cause, &challenge), truth(cause)));
+        truths.extend(confirm(with, &twin, felt(cause, challenge), truth(cause)));
     }
-    match (truths.len(), draft.causes.len()) {
+    match (truths.len(), causes.len()) {
         // A fault that is felt for a short time is neither there nor absent.
-        (0, _) if is_well(&with) && episodes(&with).len() <= episodes(&without).len() => Ok(Tried {
+        (0, _) if is_well(with) && episodes(with).len() <= episodes(&without).len() => Ok(Tried {
             kind: CaseKind::Healthy,
             truths,
         }),

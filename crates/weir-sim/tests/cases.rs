@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use weir_measure::diagnosis::baselines::BASELINES;
-use weir_measure::diagnosis::score::judge;
+use weir_measure::diagnosis::score::{Score, judge, score};
 use weir_measure::diagnosis::{Case, CaseKind, blind, diagnose, episodes};
+use weir_measure::report::Report;
 use weir_plan::vary::{Cause, Draft, Purpose, Template, draw};
 use weir_plan::{Challenge, Incident};
 use weir_sim::case::{Unfit, report, try_draft};
@@ -167,4 +168,89 @@ fn nothing_is_said_of_a_run_that_is_well() {
         }
         assert_eq!(diagnose(&blind(&report(&well).unwrap())).statements, [], "{id}");
     }
+}
+
+/// A case of a template, as `weir incident vary` draws it.
+fn drawn(id: &str, purpose: Purpose, seed: u64) -> Option<(Case, Report)> {
+    let template = template(id);
+    let name = format!("{id}-{purpose:?}");
+    let (draft, tried) = (0..12).find_map(|attempt| {
+        let draft = draw(&template, purpose, seed, &name, attempt);
+        let tried = try_draft(&draft, Path::new(&name)).ok()?;
+        Some((draft, tried))
+    })?;
+    let challenge = Challenge::parse(&draft.text, Path::new(&name)).unwrap();
+    let case = Case {
+        id: name,
+        kind: tried.kind,
+        template: id.to_owned(),
+        axes: draft.axes,
+        truths: tried.truths,
+    };
+    Some((case, blind(&report(&challenge).unwrap())))
+}
+
+/// One template in four, or all of them and more seeds where `WEIR_SOAK` is set: fewer right answers than simple rules give, a false
+/// alarm, or a bit that is in two parts or in none.
+#[test]
+fn drawn_cases_are_named_better_than_by_simple_rules() {
+    let is_soak = std::env::var_os("WEIR_SOAK").is_some();
+    let (step, seeds) = if is_soak { (1, 5..9) } else { (4, 5..6) };
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../incidents");
+    let mut ids: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .filter_map(|entry| {
+            Some(
+                entry
+                    .ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".toml")?
+                    .strip_prefix("INC-")?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    ids.sort_unstable();
+    let mut wanted = Vec::new();
+    for seed in seeds {
+        for id in ids.iter().step_by(step) {
+            wanted.extend([Purpose::Variant, Purpose::Pair, Purpose::Healthy].map(|purpose| (id, purpose, seed)));
+        }
+    }
+    let (mut own, mut rule) = (Vec::new(), Vec::new());
+    for (case, report) in wanted
+        .into_iter()
+        .filter_map(|(id, purpose, seed)| drawn(id, purpose, seed))
+    {
+        let diagnosis = diagnose(&report);
+        for ledger in &diagnosis.ledger {
+            for bin in 0..ledger.asked_bits.len() {
+                let parts: i64 = ledger.causes.iter().map(|cause| cause.bits[bin]).sum();
+                let missing = ledger.asked_bits[bin] - ledger.achieved_bits[bin];
+                assert_eq!(
+                    missing,
+                    parts + ledger.rest_bits[bin],
+                    "{}: {} {bin}",
+                    case.id,
+                    ledger.link
+                );
+            }
+        }
+        own.push(judge(&case, &diagnosis.statements, report.series.bin_s));
+        let (_, largest_wait) = BASELINES.iter().find(|(name, _)| *name == "largest-wait").unwrap();
+        rule.push(judge(&case, &largest_wait(&report), report.series.bin_s));
+    }
+    let (own, rule) = (score(&own), score(&rule));
+    assert!(own.n_one >= 15, "{}", own.n_one);
+    let strict = |score: &Score| score.strict.share.unwrap();
+    assert!(
+        strict(&own) >= 0.6 && strict(&own) >= strict(&rule) + 0.1,
+        "{own:?}\n{rule:?}"
+    );
+    assert!(
+        own.false_alarms.hits * 50 <= own.false_alarms.of,
+        "{:?}",
+        own.false_alarms
+    );
 }

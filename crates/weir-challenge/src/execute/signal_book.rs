@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_fts_api::LinkWaits;
 use weir_measure::signals::SignalRow;
-use weir_world::{Place, PlaceKind, Wait};
+use weir_world::{ErrorClass, Party, Place, PlaceKind, Wait};
 
 use crate::services::storage::SenderTimes;
 
@@ -19,6 +19,9 @@ const OF_EACH_PHASE: [Wait; 4] = [Wait::Turn, Wait::Executor, Wait::Data, Wait::
 
 /// Seconds by link, state and place; without a state those of slots.
 type Sums = HashMap<(usize, Option<Wait>, Option<Place>), f64>;
+
+/// Failed attempts by link, class and party.
+type Failures = HashMap<(usize, ErrorClass, Party), f64>;
 
 /// The sums of the services at one moment.
 #[derive(Debug, Default)]
@@ -49,6 +52,7 @@ pub(crate) struct SignalBook {
     /// Links by storage elements; `None` where several links have the same.
     links: HashMap<(String, String), Option<usize>>,
     waits: Sums,
+    failures: Failures,
     senders: HashMap<(usize, IpAddr), SenderTimes>,
     /// The last reading.
     until: Option<Duration>,
@@ -66,6 +70,7 @@ impl SignalBook {
             ends,
             links,
             waits: HashMap::new(),
+            failures: HashMap::new(),
             senders: HashMap::new(),
             until: None,
         }
@@ -76,15 +81,18 @@ impl SignalBook {
     pub(crate) fn take(&mut self, at: Duration, reading: SignalReading) -> Vec<SignalRow> {
         let Some(from) = self.until.replace(at) else {
             self.changes(&reading);
+            self.failed(&reading);
             self.shares(reading.senders);
             return self.known(at);
         };
         let changes = self.changes(&reading);
+        let failed = self.failed(&reading);
         let shares = self.shares(reading.senders);
         let row = |link, wait, place, seconds: f64| SignalRow {
             span: (from, at),
             link,
             wait,
+            failed: None,
             place,
             time: Duration::try_from_secs_f64(seconds).unwrap_or_default(),
         };
@@ -106,7 +114,12 @@ impl SignalBook {
             }
         }
         rows.retain(|row| !row.time.is_zero());
-        rows.sort_by(|one, other| (one.link, one.wait, &one.place).cmp(&(other.link, other.wait, &other.place)));
+        rows.extend(failed.into_iter().map(|((link, class, party), attempts)| SignalRow {
+            failed: Some((class, party, attempts as u64)),
+            ..row(link, None, None, 0.0)
+        }));
+        let key = |row: &SignalRow| (row.link, row.wait, row.place.clone(), row.failed);
+        rows.sort_by_key(key);
         rows
     }
 
@@ -121,6 +134,7 @@ impl SignalBook {
             span: (at, at),
             link,
             wait: Some(wait),
+            failed: None,
             place: None,
             time: Duration::ZERO,
         })
@@ -146,6 +160,23 @@ impl SignalBook {
         let changes = grown(&self.waits, &now);
         self.waits = now;
         changes
+    }
+
+    /// Notes the failed attempts, and gives how many there are more.
+    fn failed(&mut self, reading: &SignalReading) -> Failures {
+        let mut now = Failures::new();
+        for link in &reading.waits {
+            let key = (link.source_se.to_string(), link.dest_se.to_string());
+            let Some(Some(number)) = self.links.get(&key) else {
+                continue;
+            };
+            for failure in &link.failures {
+                *now.entry((*number, failure.class, failure.party)).or_default() += failure.attempts as f64;
+            }
+        }
+        let more = grown(&self.failures, &now);
+        self.failures = now;
+        more
     }
 
     /// Notes the times of senders, and gives the share of each state since the last reading.

@@ -257,6 +257,7 @@ fn in_catalogue(transfer: &Transfer) -> Vec<SignalRow> {
         span: (from, to.max(from)),
         link: transfer.link,
         wait: Some(Wait::Catalogue),
+        failed: None,
         place: None,
         time: to.saturating_sub(from),
     };
@@ -272,6 +273,7 @@ fn as_seen_outside(record: &Record, transfer: &Transfer) -> Vec<SignalRow> {
         span: (from, to.max(from)),
         link: transfer.link,
         wait: Some(wait),
+        failed: None,
         place: None,
         time: to.saturating_sub(from),
     };

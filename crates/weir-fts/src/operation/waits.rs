@@ -4,12 +4,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use weir_executor::clock::AttemptWaits;
-use weir_fts_api::{LinkWait, LinkWaits};
+use weir_fts_api::{FailedAttempts, LinkWait, LinkWaits};
 use weir_sched::{Link, Names, Resource, Scheduler};
 use weir_service::time;
 use weir_transfer::driver::Meter;
 use weir_units::Timestamp;
-use weir_world::{Place, PlaceKind, Wait};
+use weir_world::{ErrorClass, Party, Place, PlaceKind, Wait};
 
 /// Sums by state and place.
 type Sums = BTreeMap<(Wait, Option<Place>), Duration>;
@@ -43,6 +43,7 @@ pub(crate) fn of(
             waits: listed(sums),
             slot_seconds: queue.slots.as_secs_f64(),
             way: queue.way.iter().map(|resource| place_of(names, *resource)).collect(),
+            failures: failures(meter, queue.link),
         });
     }
     // A link of which the scheduler knows nothing any more.
@@ -53,10 +54,18 @@ pub(crate) fn of(
             source_se: ends.source.to_owned().into(),
             dest_se: ends.destination.to_owned().into(),
             waits: listed(sums),
+            failures: failures(meter, link),
             ..LinkWaits::default()
         });
     }
     all
+}
+
+/// The attempts of a link that failed.
+fn failures(meter: &Meter, link: Link) -> Vec<FailedAttempts> {
+    let failed = meter.link(link).map(|link| &link.attempts_failed);
+    let of = |(&(class, party), &attempts): (&(ErrorClass, Party), &u64)| FailedAttempts { class, party, attempts };
+    failed.into_iter().flatten().map(of).collect()
 }
 
 fn listed(sums: Sums) -> Vec<LinkWait> {

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use weir_world::{CauseClass, Place, PlaceKind};
 
 use super::cause::Cause;
+use super::confidence::probability;
 use super::evidence::evidence;
 use super::findings::findings;
-use super::groups::{Explained, groups};
+use super::groups::{Explained, adopt, groups, prefer};
 use super::ledger::ledgers;
 use super::reference::References;
+use super::scope::widen;
 use super::split::{LATE, parts, split};
 use super::statement::{Alternative, LinkLedger, Statement};
 use super::stretch::{Stretch, stretches};
@@ -48,7 +50,10 @@ pub fn diagnose(report: &Report) -> Diagnosis {
             is_guess: false,
         })
     };
-    let explained = divided.iter().filter_map(explain).collect();
+    let mut explained: Vec<Explained<'_>> = divided.iter().filter_map(explain).collect();
+    prefer(&mut explained);
+    widen(&view, &mut explained);
+    adopt(&view, &mut explained);
     let all: f64 = divided.iter().map(|stretch| stretch.missing).sum();
     let groups = groups(&view, explained);
     let ledger = ledgers(&view, groups.values().flatten());
@@ -138,7 +143,7 @@ fn statement(
     let mut others: Vec<Alternative> = others.into_iter().map(of).collect();
     others.sort_by(|one, other| other.probability.total_cmp(&one.probability));
     others.truncate(3);
-    let probability = share * (0.6 + 0.4 * (whole / all.max(1.0)).min(1.0));
+    let probability = probability(cause.class, share, whole / all.max(1.0));
     let (probability, others) = if is_open {
         guess(&view.links[links[0]])
     } else {
@@ -161,7 +166,7 @@ fn statement(
     })
 }
 
-/// Causes that may hold a link of which nothing is told, beside its storage.
+/// Causes that may hold a link of which nothing is told, beside its path.
 fn guess(link: &Link<'_>) -> (f64, Vec<Alternative>) {
     let other = |class: CauseClass, kind: PlaceKind, name: &str, probability: f64| Alternative {
         class,
@@ -169,6 +174,7 @@ fn guess(link: &Link<'_>) -> (f64, Vec<Alternative>) {
         probability,
     };
     let others = vec![
+        other(CauseClass::StorageDataPath, PlaceKind::RseIn, link.destination, 0.2),
         other(CauseClass::Admission, PlaceKind::RseIn, link.destination, 0.2),
         other(
             CauseClass::SharedCapacity,
@@ -177,7 +183,6 @@ fn guess(link: &Link<'_>) -> (f64, Vec<Alternative>) {
             0.15,
         ),
         other(CauseClass::UnevenServers, PlaceKind::RseIn, link.destination, 0.15),
-        other(CauseClass::PathQuality, PlaceKind::Path, link.name, 0.1),
     ];
     (0.3, others)
 }

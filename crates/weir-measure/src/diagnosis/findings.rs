@@ -25,7 +25,11 @@ pub(super) fn findings(view: &View<'_>, said: &[Statement]) -> Vec<Statement> {
         .flat_map(|statement| statement.links.iter().map(String::as_str))
         .collect();
     if found.is_empty() {
-        found.extend(failures(view, &held));
+        let is_said = |one: &Statement| {
+            said.iter()
+                .any(|other| (other.class, &other.place) == (one.class, &one.place))
+        };
+        found.extend(failures(view, &held).filter(|one| !is_said(one)));
     }
     found
 }

@@ -7,7 +7,7 @@ use weir_world::{CauseClass, Place, PlaceKind, Wait};
 use super::cause::Cause;
 use super::root::Parts;
 use super::stretch::Stretch;
-use super::view::{Link, View};
+use super::view::{Link, View, Waited};
 
 /// The part of the largest cause of a stretch that another needs to count instead.
 const LARGE: f64 = 0.5;
@@ -28,7 +28,7 @@ pub(super) struct Explained<'s> {
 
 impl Explained<'_> {
     /// Its bits of which nothing is told have this cause.
-    fn adopt(&mut self, cause: &Cause) {
+    pub(super) fn adopt(&mut self, cause: &Cause) {
         let untold = self.parts.causes.remove(&self.cause).unwrap_or_default();
         *self.parts.causes.entry(cause.clone()).or_default() += untold;
         self.cause = cause.clone();
@@ -41,9 +41,7 @@ impl Explained<'_> {
 }
 
 /// Puts stretches with one cause together.
-pub(super) fn groups<'s>(view: &View<'_>, mut explained: Vec<Explained<'s>>) -> Groups<'s> {
-    prefer(&mut explained);
-    adopt(view, &mut explained);
+pub(super) fn groups<'s>(view: &View<'_>, explained: Vec<Explained<'s>>) -> Groups<'s> {
     let mut groups = Groups::new();
     for one in explained {
         groups.entry(one.cause.clone()).or_default().push(one);
@@ -52,7 +50,7 @@ pub(super) fn groups<'s>(view: &View<'_>, mut explained: Vec<Explained<'s>>) -> 
 }
 
 /// Where two causes have large parts of a stretch, that one counts which holds more of the whole run.
-fn prefer(explained: &mut [Explained<'_>]) {
+pub(super) fn prefer(explained: &mut [Explained<'_>]) {
     let mut totals: BTreeMap<Cause, f64> = BTreeMap::new();
     for one in explained.iter() {
         for (cause, bits) in &one.parts.causes {
@@ -75,7 +73,7 @@ fn prefer(explained: &mut [Explained<'_>]) {
 }
 
 /// A link that does not tell what its transfers wait for is held by what holds others at the same time, where it is on its way.
-fn adopt(view: &View<'_>, explained: &mut [Explained<'_>]) {
+pub(super) fn adopt(view: &View<'_>, explained: &mut [Explained<'_>]) {
     let known: Vec<(Cause, Stretch)> = explained
         .iter()
         .filter(|one| one.cause.class != CauseClass::Other && one.share() >= LARGE)
@@ -95,7 +93,7 @@ fn adopt(view: &View<'_>, explained: &mut [Explained<'_>]) {
         if let Some((cause, _)) = most {
             one.adopt(cause);
         } else {
-            one.cause = Cause::at(CauseClass::StorageDataPath, PlaceKind::RseIn, link.destination);
+            one.cause = Cause::at(CauseClass::PathQuality, PlaceKind::Path, link.name);
             one.is_guess = true;
         }
     }
@@ -124,14 +122,13 @@ fn held_by_service<'s>(
     let Some(mut all) = groups.remove(&service) else {
         return groups;
     };
+    // All links that it lets wait, and those that share an end with them.
+    let ends = |link: &Link<'_>| [(true, link.source.to_owned()), (false, link.destination.to_owned())];
+    let held: BTreeSet<(bool, String)> = all.iter().flat_map(|one| ends(&view.links[one.stretch.link])).collect();
     let waits = |one: &Explained<'_>| {
         let link = &view.links[one.stretch.link];
-        let unplaced = link
-            .waits
-            .iter()
-            .filter(|waited| waited.wait == Wait::Slots && waited.place.is_none());
-        unplaced.map(|waited| waited.sum(one.stretch.bins.clone())).sum::<f64>()
-            > one.stretch.bins.len() as f64 * view.bin_s
+        let is_unplaced = |waited: &Waited<'_>| waited.wait == Wait::Slots && waited.place.is_none();
+        link.waits.iter().any(is_unplaced) && ends(link).iter().any(|end| held.contains(end))
     };
     let mut rest = BTreeMap::new();
     for (cause, group) in groups {

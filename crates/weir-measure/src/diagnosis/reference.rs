@@ -112,6 +112,11 @@ impl<'r> References<'r> {
         bins.get(bins.len() / 2).map_or(0.5, |bins| *bins) * rate(link)
     }
 
+    /// Whether a link was ever well.
+    pub(super) fn is_known(&self, link: usize) -> bool {
+        self.links[link].is_some()
+    }
+
     /// The usual seconds for each bit in a state; 0 for a link that was never well.
     pub(super) fn known(&self, link: usize, key: Key<'r>) -> f64 {
         self.links[link]

@@ -22,6 +22,8 @@ const DEAD_SHARE: f64 = 0.5;
 const FAILING: f64 = 0.15;
 /// Transfers that wait, from which the injector may hold back for them.
 const WAITING: f64 = 0.8;
+/// The part of a controller in an injection that stops again and again: one in three was, of drawn cases.
+const CONTROLLED: f64 = 0.35;
 /// The part of their usual size below which files are small.
 const SMALL: f64 = 0.4;
 
@@ -76,13 +78,15 @@ impl<'v, 'r> Scene<'v, 'r> {
         }
         let not_injected = self.not_injected().min(rest);
         rest -= not_injected;
-        let class = if stops(self.view, link) >= 2 {
-            CauseClass::OtherController
-        } else {
-            CauseClass::Workload
-        };
-        let place = self.workload();
-        parts.add(Cause { class, place }, not_injected);
+        // A comb of injections and a controller that stops them look alike.
+        let stopped = if stops(self.view, link) >= 2 { CONTROLLED } else { 0.0 };
+        for (class, share) in [
+            (CauseClass::Workload, 1.0 - stopped),
+            (CauseClass::OtherController, stopped),
+        ] {
+            let place = self.workload();
+            parts.add(Cause { class, place }, share * not_injected);
+        }
         let failure = self.failure(FAILING);
         if let Some(cause) = failure.clone() {
             let failed = sum.lost.min(rest);
@@ -188,6 +192,13 @@ impl<'v, 'r> Scene<'v, 'r> {
             });
         }
         let mut cause = Cause::of_failure(most.class, most.party, link, is_all)?;
+        let is_full = link
+            .waits
+            .iter()
+            .any(|waited| waited.wait == Wait::Place && waited.sum(bins.clone()) > self.view.bin_s);
+        if most.class == ErrorClass::Overload && link.tells && !is_full {
+            cause.class = CauseClass::Software;
+        }
         if most.class == ErrorClass::Network && come_together(&most.counts, bins) {
             cause.class = CauseClass::Admission;
         }
@@ -381,7 +392,8 @@ impl<'v, 'r> Scene<'v, 'r> {
             let bits = link.sum(core.clone()).achieved;
             is_other && usual > 0.0 && seconds < 0.3 * usual * bits
         });
-        has_moved && self.usual.known(self.stretch.link, (Wait::Network, Some(place))) <= 0.0
+        (has_moved || self.usual.is_known(self.stretch.link))
+            && self.usual.known(self.stretch.link, (Wait::Network, Some(place))) <= 0.0
     }
 
     /// Time beyond the usual by state and place.

@@ -129,6 +129,9 @@ impl Signals {
 
     /// Adds a row that a run wrote.
     pub fn add_row(&mut self, row: &SignalRow) {
+        if let Some((class, party, attempts)) = row.failed {
+            return self.fail(row.link, (class, Some(party)), attempts, row.span);
+        }
         let place = row.place.as_ref().map(|place| self.place(place));
         match (row.wait, place) {
             (Some(wait), place) => self.add(row.link, (wait, place), row.time, row.span),

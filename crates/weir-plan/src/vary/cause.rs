@@ -22,7 +22,7 @@ pub struct Cause {
 
 impl Cause {
     /// The cause of an incident.
-    pub(super) fn of_incident(incident: &Incident) -> Self {
+    pub fn of_incident(incident: &Incident) -> Self {
         let expect = &incident.expect;
         let faults = &incident.challenge.faults;
         // Pauses and retries name the link that makes them, not the cause.

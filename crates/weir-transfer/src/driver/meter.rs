@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use weir_sched::{End, JobSpec, Link, Names, Next, Record, Scheduler};
 use weir_units::Bytes;
-use weir_world::OpId;
+use weir_world::{ErrorClass, OpId, Party};
 
 use super::{
     bounds::{Bounds, Holdings},
@@ -63,6 +63,8 @@ pub struct LinkMeter {
     pub failed: BTreeMap<&'static str, u64>,
     /// Attempts that failed and were followed by another, by class.
     pub retried: BTreeMap<&'static str, u64>,
+    /// All attempts that failed, by class and party.
+    pub attempts_failed: BTreeMap<(ErrorClass, Party), u64>,
     /// Finished copies, by mode.
     pub modes: BTreeMap<&'static str, u64>,
     /// The time that ended attempts spent in each state.
@@ -85,6 +87,11 @@ impl Meter {
     /// All links that have moved anything, in order.
     pub fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
         self.links.iter()
+    }
+
+    /// The counts of a link that has moved anything.
+    pub fn link(&self, link: Link) -> Option<&LinkMeter> {
+        self.links.get(&link)
     }
 
     /// Sizes of files that a link brought lately.
@@ -166,6 +173,9 @@ impl Meter {
             End::Done { mode, .. } => *meter.modes.entry(mode.as_str()).or_default() += 1,
             End::Adopted { .. } => meter.adopted += 1,
             _ => {}
+        }
+        if let End::Failed(failure) = end {
+            *meter.attempts_failed.entry((failure.class, failure.party)).or_default() += 1;
         }
         let class = match end {
             End::Failed(failure) => failure.class.as_str(),

@@ -1,7 +1,10 @@
 //! The result of an incident, for people and for programs.
 
 use serde::Serialize;
+use weir_measure::Report;
+use weir_measure::diagnosis::{Truth, named};
 use weir_measure::expectation::Signs;
+use weir_plan::Incident;
 
 /// The two runs of an incident, as programs read them.
 #[derive(Debug, Serialize)]
@@ -11,6 +14,40 @@ pub(super) struct Ran {
     pub(super) ok: bool,
     pub(super) with: Signs,
     pub(super) remedy: Signs,
+    pub(super) diagnosis: Diagnosed,
+}
+
+/// The diagnosis of the run with the incident.
+#[derive(Debug, Serialize)]
+pub(super) struct Diagnosed {
+    /// Whether its surest statement names the cause, its place, its time and the rate that was left.
+    pub(super) right: bool,
+    /// The part of it that is wrong.
+    pub(super) wrong: Option<String>,
+    /// Its sentences, the surest first.
+    pub(super) said: Vec<String>,
+}
+
+impl Diagnosed {
+    pub(super) fn of(incident: &Incident, truths: Vec<Truth>, report: &Report) -> Self {
+        let judged = named(incident, truths, report);
+        Self {
+            right: judged.is_right,
+            wrong: judged.wrong,
+            said: report
+                .statements
+                .iter()
+                .map(|statement| statement.text.clone())
+                .collect(),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let said = self.said.first().map_or("nothing", String::as_str);
+        let mut lines = vec![format!("    diagnosis: {said}")];
+        lines.extend(self.wrong.iter().map(|wrong| format!("    not as expected: {wrong}")));
+        lines
+    }
 }
 
 pub(super) fn lines(ran: &Ran) -> Vec<String> {
@@ -31,5 +68,6 @@ pub(super) fn lines(ran: &Ran) -> Vec<String> {
     )];
     let wrong = ran.with.wrong.iter().chain(&ran.remedy.wrong);
     lines.extend(wrong.map(|wrong| format!("    {wrong}")));
+    lines.extend(ran.diagnosis.lines());
     lines
 }

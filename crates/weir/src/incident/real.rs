@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde_json::json;
 use weir_challenge::{DiskRates, NetworkGround, Options, RunError, SharedPath, Silent, Stop};
 use weir_measure::Report;
+use weir_measure::diagnosis::expected;
 use weir_measure::expectation::{of_real, of_remedy};
 use weir_plan::{Challenge, Finding, Incident, Overrides, Plan, Smaller};
 use weir_sim::scene::Scene;
@@ -13,7 +14,7 @@ use weir_sim::{SimPlan, UNLIMITED};
 
 use weir_units::BitRate;
 
-use super::ran::{Ran, lines};
+use super::ran::{Diagnosed, Ran, lines};
 use crate::cli::IncidentRunArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -43,10 +44,12 @@ pub(super) fn run(incidents: &[Incident], arguments: &IncidentRunArguments, outp
         }
     }
     let n_wrong = ran.iter().filter(|ran| !ran.ok).count();
+    let n_named = ran.iter().filter(|ran| ran.diagnosis.right).count();
     if incidents.len() > 1 {
         let (n_ran, n_left) = (ran.len(), left_out.len());
         output.line(format!(
-            "{n_ran} incidents for real, {n_wrong} of them not as expected; {n_left} have no means here"
+            "{n_ran} incidents for real, {n_wrong} of them not as expected; the diagnosis of {n_named} is right; {n_left} have no \
+             means here"
         ));
     }
     output.done(&json!({ "ran": ran, "no_means": left_out }));
@@ -73,13 +76,16 @@ async fn one(incident: &Incident, arguments: &IncidentRunArguments) -> Result<Tr
         Ok(report) => report,
         Err(reason) => return Ok(Tried::NoMeans(format!("its remedy: {reason}"))),
     };
-    let (with, remedy) = (of_real(&small.expect, &with), of_remedy(&small.expect, &mended));
+    let (signs, remedy) = (of_real(&small.expect, &with), of_remedy(&small.expect, &mended));
+    let truths = expected(incident, &small.expect, &with, &signs);
+    let diagnosis = Diagnosed::of(incident, truths, &with);
     Ok(Tried::Ran(Box::new(Ran {
         id: incident.id.clone(),
         world: "real",
-        ok: with.wrong.is_empty() && remedy.wrong.is_empty(),
-        with,
+        ok: signs.wrong.is_empty() && remedy.wrong.is_empty(),
+        with: signs,
         remedy,
+        diagnosis,
     })))
 }
 
