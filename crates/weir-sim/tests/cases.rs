@@ -1,15 +1,16 @@
 //! Cases: the truth about a drawn run is the difference from its twin, and simple rules name some of it.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use weir_measure::diagnosis::baselines::BASELINES;
 use weir_measure::diagnosis::score::{Score, judge, score};
-use weir_measure::diagnosis::{Case, CaseKind, blind, diagnose, episodes};
+use weir_measure::diagnosis::{Case, CaseKind, blind, diagnose, episodes, named};
 use weir_measure::report::Report;
 use weir_plan::vary::{Cause, Draft, Purpose, Template, draw};
 use weir_plan::{Challenge, Incident};
-use weir_sim::case::{Unfit, report, try_draft};
+use weir_sim::case::{Unfit, report, try_draft, try_incident};
 
 fn template(id: &str) -> Template {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../incidents/INC-{id}.toml"));
@@ -253,4 +254,54 @@ fn drawn_cases_are_named_better_than_by_simple_rules() {
         "{:?}",
         own.false_alarms
     );
+}
+
+/// The handbook would say of an incident what Weir does not. `WEIR_GOLDEN=write` writes the page anew.
+#[test]
+fn the_handbook_has_the_diagnosis_of_every_incident() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files: Vec<_> = std::fs::read_dir(dir.join("incidents"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .collect();
+    files.sort_unstable();
+    let (mut rows, mut n_right) = (String::new(), 0);
+    for path in &files {
+        let incident = Incident::parse(&std::fs::read_to_string(path).unwrap(), path).unwrap();
+        let report = report(&incident.challenge).unwrap();
+        let truths = try_incident(&incident, &report).map_or_else(|_| Vec::new(), |tried| tried.truths);
+        let expected = truths.first().map_or_else(
+            || "nothing".to_owned(),
+            |truth| format!("{} at {}", truth.classes.join(" or "), truth.places.join(" or ")),
+        );
+        let said = report.statements.first().map_or_else(
+            || "nothing".to_owned(),
+            |first| {
+                let place = first
+                    .place
+                    .as_ref()
+                    .map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+                format!("{} at {place}", first.class)
+            },
+        );
+        let judged = named(&incident, truths, &report);
+        n_right += usize::from(judged.is_right);
+        let mark = if judged.is_right { "✓" } else { "✗" };
+        let id = incident.id.trim_start_matches("INC-");
+        writeln!(rows, "| {id} | {expected} | {said} | {mark} |").unwrap();
+    }
+    let page = format!(
+        "# The diagnosis of every incident\n\n\
+         The [diagnosis](diagnosis.md) of each [incident](incidents.md) in the simulated world, as `weir incident run --all` makes it: {n_right} of {} are \
+         right in class, place, time and rate. The table is generated (`crates/weir-sim/tests/cases.rs`).\n\n\
+         | incident | cause | named | right |\n|---|---|---|---|\n{rows}",
+        files.len()
+    );
+    let known = dir.join("docs/incidents-diagnosed.md");
+    if std::env::var_os("WEIR_GOLDEN").is_some_and(|what| what == "write") {
+        std::fs::write(&known, &page).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&known).unwrap(), page);
+    assert!(n_right * 10 >= files.len() * 9, "{n_right} of {}", files.len());
 }

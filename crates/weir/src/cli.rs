@@ -474,7 +474,7 @@ pub(crate) struct ReportArguments {
 /// `weir why`
 #[derive(Debug, Args)]
 pub(crate) struct WhyArguments {
-    /// The run folder, or its report.json
+    /// The run folder, or its report.json; a run under way has rows so far
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
     /// Only this link, `A->B`, with its missing bits by cause

@@ -59,9 +59,14 @@ fn data_of(path: &Path) -> PathBuf {
     }
 }
 
-/// The report of a run folder, or of its `report.json`.
+/// The report of a run folder, or of its `report.json`. A run under way has none: its report is built from its rows, and not
+/// written.
 pub(crate) fn read_run(run: &Path) -> Result<Report, Failure> {
-    read(&data_of(run))
+    let data = data_of(run);
+    if run.is_dir() && !data.exists() {
+        return weir_challenge::rebuild(run).map_err(|error| Failure::bad_input(error).with_remedy(NAME_A_RUN));
+    }
+    read(&data)
 }
 
 fn read(data: &Path) -> Result<Report, Failure> {

@@ -32,6 +32,14 @@ pub(crate) struct SignalReading {
     pub(crate) senders: HashMap<(usize, IpAddr), SenderTimes>,
 }
 
+/// The streams of a sender to one reader, between two readings.
+struct Sender {
+    /// The share of each state.
+    shares: SenderTimes,
+    /// The time in all states.
+    seconds: f64,
+}
+
 /// An RSE as the services name it.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedDoor {
@@ -105,13 +113,20 @@ impl SignalBook {
                 rows.push(row(link, wait, place, seconds));
                 continue;
             };
-            for (of_sender, share) in sender {
-                let place = match of_sender {
-                    Wait::Network => place.clone(),
-                    _ => Some(Place::new(PlaceKind::RseOut, &self.doors[source].rse)),
-                };
-                rows.push(row(link, Some(*of_sender), place, seconds * share));
+            // A file that the system took as a whole has left its sender long before it comes: that time is the network's.
+            let told = if seconds > 0.0 {
+                (sender.seconds / seconds).min(1.0)
+            } else {
+                0.0
+            };
+            let mut of_network = seconds;
+            for (of_sender, share) in sender.shares.iter().filter(|(wait, _)| **wait != Wait::Network) {
+                let part = seconds * share * told;
+                of_network -= part;
+                let place = Some(Place::new(PlaceKind::RseOut, &self.doors[source].rse));
+                rows.push(row(link, Some(*of_sender), place, part));
             }
+            rows.push(row(link, wait, place, of_network));
         }
         rows.retain(|row| !row.time.is_zero());
         rows.extend(failed.into_iter().map(|((link, class, party), attempts)| SignalRow {
@@ -180,14 +195,18 @@ impl SignalBook {
     }
 
     /// Notes the times of senders, and gives the share of each state since the last reading.
-    fn shares(&mut self, now: HashMap<(usize, IpAddr), SenderTimes>) -> HashMap<(usize, IpAddr), SenderTimes> {
+    fn shares(&mut self, now: HashMap<(usize, IpAddr), SenderTimes>) -> HashMap<(usize, IpAddr), Sender> {
         let mut shares = HashMap::new();
         for (key, times) in &now {
             let before = self.senders.get(key).cloned().unwrap_or_default();
             let more: SenderTimes = grown(&before, times).into_iter().collect();
             let sum: f64 = more.values().sum();
             if sum > 0.0 {
-                shares.insert(*key, more.into_iter().map(|(wait, time)| (wait, time / sum)).collect());
+                let sender = Sender {
+                    shares: more.into_iter().map(|(wait, time)| (wait, time / sum)).collect(),
+                    seconds: sum,
+                };
+                shares.insert(*key, sender);
             }
         }
         // A storage that could not be read this time goes on from its last reading.
@@ -370,7 +389,7 @@ mod tests {
             ]
         };
         book.take(Duration::ZERO, reading(&waits(5.0), &sender(9.0, 9.0, 0.0)));
-        let next = book.take(Duration::from_secs(1), reading(&waits(13.0), &sender(12.0, 10.0, 50.0)));
+        let next = book.take(Duration::from_secs(1), reading(&waits(13.0), &sender(15.0, 11.0, 50.0)));
         assert_eq!(
             shown(&next),
             [
@@ -379,8 +398,21 @@ mod tests {
                 "0 disk rse-out:RAL 6.000"
             ]
         );
+        // A sender that was done long before the bytes came does not hold them.
+        let next = book.take(
+            Duration::from_secs(2),
+            reading(&waits(17.0), &sender(15.75, 11.25, 50.0)),
+        );
+        assert_eq!(
+            shown(&next),
+            [
+                "0 network path:RAL→QMUL 3.250",
+                "0 disk rse-in:QMUL 4.000",
+                "0 disk rse-out:RAL 0.750"
+            ]
+        );
         // Without a sender that tells it stays what it is.
-        let next = book.take(Duration::from_secs(2), reading(&waits(14.0), &[]));
+        let next = book.take(Duration::from_secs(3), reading(&waits(18.0), &[]));
         assert_eq!(
             shown(&next),
             ["0 network path:RAL→QMUL 1.000", "0 disk rse-in:QMUL 1.000"]

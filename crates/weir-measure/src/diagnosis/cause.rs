@@ -33,8 +33,12 @@ impl Cause {
             }
             (Wait::Catalogue, None) => Some(Place::new(PlaceKind::Service, "catalog")),
             (Wait::Token, None) => Some(Place::new(PlaceKind::Issuer, "tokens")),
-            (Wait::Look | Wait::Close | Wait::Delete, None) => Some(Place::new(PlaceKind::RseIn, link.destination)),
-            (Wait::Data, None) => Some(Place::new(PlaceKind::Path, link.name)),
+            (Wait::Look | Wait::FirstByte | Wait::Close | Wait::Delete, None) => {
+                Some(Place::new(PlaceKind::RseIn, link.destination))
+            }
+            (Wait::Data | Wait::Network | Wait::Window | Wait::Resolve | Wait::Connect | Wait::Tls, None) => {
+                Some(Place::new(PlaceKind::Path, link.name))
+            }
             _ => None,
         };
         Self { class, place }

@@ -1,196 +1,217 @@
-//! How long transfers of a link wait in each state when it is well.
+//! The usual state of each link: how long its transfers wait in each state when it is well, and how many bits are outstanding.
 
 use std::collections::BTreeMap;
 
-use weir_world::{Place, Wait, WaitPhase};
+use weir_world::{Place, PlaceKind, Wait, WaitPhase};
 
 use super::stretch::Stretch;
-use super::view::View;
+use super::view::{Link, View, Waited};
 
 /// A state with its place.
 pub(super) type Key<'r> = (Wait, Option<&'r Place>);
 
-/// Bins before and after a stretch that are not looked at: signals come late.
+/// Bins after a stretch that are not looked at: signals come late.
 const MARGIN: usize = 4;
 /// The fewest good bins that say what is usual.
 const LEAST_BINS: usize = 5;
+/// Bins of asked bits that are outstanding where no link was ever well.
+const OUTSTANDING: f64 = 0.5;
 
-/// The usual waits of each link.
-pub(super) struct References<'r> {
+/// The usual state of one link.
+#[derive(Default)]
+struct Usual<'r> {
     /// Seconds for each bit by state and place; `None` for a link that was never well.
-    links: Vec<Option<BTreeMap<Key<'r>, f64>>>,
-    /// Outstanding bits on average, when well.
-    outstanding: Vec<Option<f64>>,
-    /// Bits of a file, and seconds of slots for each bit.
-    sizes: Vec<Option<f64>>,
-    slots: Vec<Option<f64>>,
-    /// Seconds for each file by state, on links that are well: the middle one.
+    waits: Option<BTreeMap<Key<'r>, f64>>,
+    /// Outstanding bits on average.
+    outstanding: Option<f64>,
+    /// Bits of a file.
+    size: Option<f64>,
+    /// Seconds of slots for each bit.
+    slots: Option<f64>,
+}
+
+/// Copies that wait for the disk of a storage in a bin, with the bits of their links.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Load {
+    pub(super) seconds: f64,
+    pub(super) achieved: f64,
+    pub(super) asked: f64,
+}
+
+/// The usual states of all links.
+pub(super) struct References<'r> {
+    links: Vec<Usual<'r>>,
+    /// Bits of each link that are injected and neither delivered nor given up, at the end of each bin.
+    outstanding: Vec<Vec<f64>>,
+    /// Of links that were well, the middle one: seconds for each file by state, and of slots; outstanding bits in bins of asked ones.
     peers: BTreeMap<Wait, f64>,
+    slots: Option<f64>,
+    ahead: f64,
+    /// The load of each disk that copies waited for, by bin.
+    loads: BTreeMap<&'r Place, Vec<Load>>,
 }
 
 impl<'r> References<'r> {
     pub(super) fn of(view: &View<'r>, stretches: &[Stretch]) -> Self {
+        let outstanding: Vec<Vec<f64>> = view.links.iter().map(outstanding).collect();
         let good = good_bins(view, stretches);
-        let of_link = |(link, bins): (&super::view::Link<'r>, &Vec<usize>)| {
-            let bits: f64 = bins.iter().map(|bin| link.bits[*bin].achieved).sum();
-            if bins.len() < LEAST_BINS || bits <= 0.0 {
-                return None;
-            }
-            let of = |waited: &super::view::Waited<'r>| {
-                let seconds: f64 = bins.iter().map(|bin| waited.seconds[*bin]).sum();
-                ((waited.wait, waited.place), seconds / bits)
-            };
-            Some(link.waits.iter().map(of).collect::<BTreeMap<_, _>>())
-        };
-        let links: Vec<_> = view.links.iter().zip(&good).map(of_link).collect();
-        let outstanding = view
-            .links
-            .iter()
-            .zip(&good)
-            .map(|(link, bins)| {
-                if bins.len() < LEAST_BINS {
-                    return None;
-                }
-                let all = outstanding(link);
-                Some(bins.iter().map(|bin| all[*bin]).sum::<f64>() / bins.len() as f64)
-            })
-            .collect();
+        let both = view.links.iter().zip(&outstanding).zip(&good);
+        let links: Vec<Usual<'r>> = both.map(|((link, all), bins)| usual(link, all, bins)).collect();
         let mut by_wait: BTreeMap<Wait, Vec<f64>> = BTreeMap::new();
-        for (link, reference) in view.links.iter().zip(&links) {
-            let Some(reference) = reference else { continue };
+        let (mut slots, mut ahead) = (Vec::new(), Vec::new());
+        for (link, usual) in view.links.iter().zip(&links) {
             let mut sums: BTreeMap<Wait, f64> = BTreeMap::new();
-            for ((wait, _), seconds) in reference {
+            for ((wait, _), seconds) in usual.waits.iter().flatten() {
                 *sums.entry(*wait).or_default() += seconds * link.file;
             }
             for (wait, seconds) in sums {
                 by_wait.entry(wait).or_default().push(seconds);
             }
+            slots.extend(usual.slots.map(|seconds| seconds * link.file));
+            ahead.extend(usual.outstanding.map(|bits| bits.max(0.0) / asked(view, link).max(1.0)));
         }
         let peers = by_wait
             .into_iter()
-            .map(|(wait, mut seconds)| {
-                seconds.sort_by(f64::total_cmp);
-                (wait, seconds[seconds.len() / 2])
-            })
-            .collect();
-        let of_good = |of: &dyn Fn(&super::view::Link<'r>, usize) -> (f64, f64)| -> Vec<Option<f64>> {
-            let ratio = |(link, bins): (&super::view::Link<'r>, &Vec<usize>)| {
-                let sums = bins
-                    .iter()
-                    .map(|bin| of(link, *bin))
-                    .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-                (bins.len() >= LEAST_BINS && sums.1 > 0.0).then(|| sums.0 / sums.1)
-            };
-            view.links.iter().zip(&good).map(ratio).collect()
-        };
-        let sizes = of_good(&|link, bin| (link.bits[bin].injected, link.bits[bin].files));
-        let slots = of_good(&|link, bin| {
-            (
-                link.slots.get(bin).copied().unwrap_or_default(),
-                link.bits[bin].achieved,
-            )
-        });
+            .filter_map(|(wait, seconds)| Some((wait, middle(seconds)?)));
         Self {
             links,
             outstanding,
-            sizes,
-            slots,
-            peers,
+            peers: peers.collect(),
+            slots: middle(slots),
+            ahead: middle(ahead).unwrap_or(OUTSTANDING),
+            loads: loads(view),
         }
     }
 
+    /// Bits that are outstanding at the end of each bin.
+    pub(super) fn outstanding(&self, link: usize) -> &[f64] {
+        &self.outstanding[link]
+    }
+
     /// Bits that are usually outstanding; of a link that was never well, as many as its peers' seconds.
-    pub(super) fn outstanding(&self, view: &View<'r>, link: usize) -> f64 {
-        let rate = |link: usize| view.links[link].sum(view.hold.clone()).asked / view.hold.len().max(1) as f64;
-        if let Some(known) = self.outstanding[link] {
-            return known.max(0.0);
-        }
-        let mut bins: Vec<f64> = (0..self.outstanding.len())
-            .filter_map(|peer| Some(self.outstanding[peer]?.max(0.0) / rate(peer).max(1.0)))
-            .collect();
-        bins.sort_by(f64::total_cmp);
-        bins.get(bins.len() / 2).map_or(0.5, |bins| *bins) * rate(link)
+    pub(super) fn usually_outstanding(&self, view: &View<'r>, link: usize) -> f64 {
+        let known = self.links[link].outstanding.map(|bits| bits.max(0.0));
+        known.unwrap_or_else(|| self.ahead * asked(view, &view.links[link]))
     }
 
     /// Whether a link was ever well.
     pub(super) fn is_known(&self, link: usize) -> bool {
-        self.links[link].is_some()
+        self.links[link].waits.is_some()
     }
 
     /// The usual seconds for each bit in a state; 0 for a link that was never well.
     pub(super) fn known(&self, link: usize, key: Key<'r>) -> f64 {
-        self.links[link]
-            .as_ref()
-            .and_then(|reference| reference.get(&key))
-            .copied()
-            .unwrap_or_default()
+        let waits = self.links[link].waits.as_ref();
+        waits.and_then(|waits| waits.get(&key)).copied().unwrap_or_default()
     }
 
     /// Bits of a file, as a rule.
     pub(super) fn size(&self, link: usize) -> Option<f64> {
-        self.sizes[link]
+        self.links[link].size
     }
 
-    /// The usual seconds of slots for so many bits.
+    /// The usual seconds of slots for so many bits; infinite where nobody knows.
     pub(super) fn slots(&self, view: &View<'r>, link: usize, bits: f64) -> f64 {
-        let mut peers: Vec<f64> = (0..self.slots.len())
-            .filter_map(|peer| Some(self.slots[peer]? * view.links[peer].file))
-            .collect();
-        peers.sort_by(f64::total_cmp);
-        match self.slots[link] {
-            Some(slots) => slots * bits,
-            // Nobody knows.
-            None if peers.is_empty() => f64::INFINITY,
-            None => peers[peers.len() / 2] * bits / view.links[link].file.max(1.0),
+        let files = bits / view.links[link].file.max(1.0);
+        match (self.links[link].slots, self.slots) {
+            (Some(slots), _) => slots * bits,
+            (None, Some(peers)) => peers * files,
+            (None, None) => f64::INFINITY,
         }
     }
 
     /// The usual seconds for so many bits in a state.
     pub(super) fn usual(&self, view: &View<'r>, link: usize, key: Key<'r>, bits: f64) -> f64 {
-        match &self.links[link] {
-            Some(reference) => reference.get(&key).copied().unwrap_or_default() * bits,
-            None if key.0.phase() == WaitPhase::Queue => 0.0,
+        if self.is_known(link) {
+            return self.known(link, key) * bits;
+        }
+        match key.0 {
+            wait if wait.phase() == WaitPhase::Queue => 0.0,
             // How fast one stream is, only the link itself tells.
-            None if key.0 == Wait::Window && self.peers.is_empty() => f64::INFINITY,
-            None => {
+            Wait::Window | Wait::Network if self.peers.is_empty() && is_path(key.1) => f64::INFINITY,
+            wait => {
                 let files = bits / view.links[link].file.max(1.0);
-                self.peers.get(&key.0).copied().unwrap_or_default() * files
+                self.peers.get(&wait).copied().unwrap_or_default() * files
             }
         }
     }
+
+    /// The load of a disk in each bin.
+    pub(super) fn load(&self, place: &Place) -> &[Load] {
+        self.loads.get(place).map_or(&[], Vec::as_slice)
+    }
 }
 
-/// Bits that are injected and neither delivered nor given up, at the end of each bin.
-pub(super) fn outstanding(link: &super::view::Link<'_>) -> Vec<f64> {
+fn usual<'r>(link: &Link<'r>, outstanding: &[f64], bins: &[usize]) -> Usual<'r> {
+    if bins.len() < LEAST_BINS {
+        return Usual::default();
+    }
+    let sum = |of: &dyn Fn(usize) -> f64| bins.iter().map(|bin| of(*bin)).sum::<f64>();
+    let achieved = sum(&|bin| link.bits[bin].achieved);
+    let files = sum(&|bin| link.bits[bin].files);
+    let for_each_bit = |waited: &Waited<'r>| {
+        let seconds = sum(&|bin| waited.seconds[bin]);
+        ((waited.wait, waited.place), seconds / achieved)
+    };
+    let has_moved = achieved > 0.0;
+    Usual {
+        waits: has_moved.then(|| link.waits.iter().map(for_each_bit).collect()),
+        outstanding: Some(sum(&|bin| outstanding[bin]) / bins.len() as f64),
+        size: (files > 0.0).then(|| sum(&|bin| link.bits[bin].injected) / files),
+        slots: has_moved.then(|| sum(&|bin| link.slots.get(bin).copied().unwrap_or_default()) / achieved),
+    }
+}
+
+fn is_path(place: Option<&Place>) -> bool {
+    place.is_none_or(|place| place.kind == PlaceKind::Path)
+}
+
+/// Bits that are asked of a link in a bin.
+fn asked(view: &View<'_>, link: &Link<'_>) -> f64 {
+    link.sum(view.hold.clone()).asked / view.hold.len().max(1) as f64
+}
+
+fn outstanding(link: &Link<'_>) -> Vec<f64> {
     let mut sum = 0.0;
-    link.bits
-        .iter()
-        .map(|bits| {
-            sum += bits.injected - bits.lost - bits.achieved;
-            sum
-        })
-        .collect()
+    let after = |bits: &super::coarse::Bits| {
+        sum += bits.injected - bits.lost - bits.achieved;
+        sum
+    };
+    link.bits.iter().map(after).collect()
+}
+
+fn loads<'r>(view: &View<'r>) -> BTreeMap<&'r Place, Vec<Load>> {
+    let mut loads: BTreeMap<&Place, Vec<Load>> = BTreeMap::new();
+    for link in &view.links {
+        for waited in link.waits.iter().filter(|waited| waited.wait == Wait::Disk) {
+            let Some(place) = waited.place else { continue };
+            let load = loads
+                .entry(place)
+                .or_insert_with(|| vec![Load::default(); link.bits.len()]);
+            for ((load, bits), seconds) in load.iter_mut().zip(&link.bits).zip(&waited.seconds) {
+                load.seconds += seconds;
+                load.achieved += bits.achieved;
+                load.asked += bits.asked;
+            }
+        }
+    }
+    loads
+}
+
+/// The middle one of some values.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 fn good_bins(view: &View<'_>, stretches: &[Stretch]) -> Vec<Vec<usize>> {
-    let mut good: Vec<Vec<bool>> = view
-        .links
-        .iter()
-        .map(|_| (0..view.hold.end).map(|bin| bin >= view.hold.start / 2).collect())
-        .collect();
+    let all = || vec![true; view.hold.end];
+    let mut good: Vec<Vec<bool>> = view.links.iter().map(|_| all()).collect();
     for stretch in stretches {
         let bins = stretch.bins.start.saturating_sub(1)..(stretch.bins.end + MARGIN).min(view.hold.end);
-        for bin in bins {
-            good[stretch.link][bin] = false;
-        }
+        good[stretch.link][bins].fill(false);
     }
-    good.into_iter()
-        .map(|bins| {
-            bins.iter()
-                .enumerate()
-                .filter(|(_, good)| **good)
-                .map(|(bin, _)| bin)
-                .collect()
-        })
-        .collect()
+    // The first half of the ramp has too little traffic.
+    let are_good = |bins: Vec<bool>| (view.hold.start / 2..view.hold.end).filter(|bin| bins[*bin]).collect();
+    good.into_iter().map(are_good).collect()
 }

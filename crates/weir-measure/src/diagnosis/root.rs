@@ -6,14 +6,14 @@ use std::ops::Range;
 use weir_world::{CauseClass, ErrorClass, Place, PlaceKind, Wait, WaitPhase};
 
 use super::cause::Cause;
-use super::reference::{Key, References, outstanding};
+use super::reference::{Key, Load, References};
 use super::stretch::Stretch;
 use super::view::{Link, View};
 
 /// The part of the time in slots that must be unusual, so that the holders of slots count as slow.
 const SLOW: f64 = 0.25;
 /// The part of its asked bits below which a link is dead.
-const DEAD: f64 = 0.02;
+const DEAD: f64 = 0.08;
 /// Bins in which nothing moves and nothing fails, at most.
 const PATIENCE: usize = 8;
 /// The part of the missing bits that must be missing while the link was dead.
@@ -93,7 +93,10 @@ impl<'v, 'r> Scene<'v, 'r> {
             rest -= failed;
             parts.add(cause, failed);
         }
-        let weights = self.weights();
+        let mut weights = self.weights();
+        if weights.values().all(|weight| *weight <= 0.0) {
+            weights = self.raw_weights();
+        }
         let whole: f64 = weights.values().sum();
         if whole <= 0.0 {
             parts.unexplained = rest;
@@ -125,8 +128,8 @@ impl<'v, 'r> Scene<'v, 'r> {
     /// Bits that no workload had asked for, though nothing held it back.
     pub(super) fn not_injected(&self) -> f64 {
         let link = self.link();
-        let all = outstanding(link);
-        let normal = self.usual.outstanding(self.view, self.stretch.link);
+        let all = self.usual.outstanding(self.stretch.link);
+        let normal = self.usual.usually_outstanding(self.view, self.stretch.link);
         let least = 1.2 * normal + 0.7 * link.file;
         let of = |bin: usize| {
             let bits = link.bits[bin];
@@ -159,7 +162,7 @@ impl<'v, 'r> Scene<'v, 'r> {
     /// Whether most bits are missing from bins in which nothing moved, though there was something to move.
     fn is_dead(&self) -> bool {
         let link = self.link();
-        let all = outstanding(link);
+        let all = self.usual.outstanding(self.stretch.link);
         let dead = self.stretch.bins.clone().filter(|bin| {
             let bits = link.bits[*bin];
             bits.achieved < DEAD * bits.asked && all[*bin] > 0.5 * link.file
@@ -168,7 +171,26 @@ impl<'v, 'r> Scene<'v, 'r> {
         let missing: f64 = dead.iter().map(|bin| link.bits[*bin].asked).sum();
         // Where nothing moves for long, attempts fail. Those that only take long do not.
         let fail = link.failures.iter().any(|failed| failed.sum(self.bins()) > 0.0);
-        missing >= DEAD_SHARE * self.stretch.missing && (fail || dead.len() <= PATIENCE)
+        let is_long = dead.len() > PATIENCE;
+        missing >= DEAD_SHARE * self.stretch.missing && (fail || !is_long || self.is_unanswered())
+    }
+
+    /// Whether most of the unusual time in attempts is spent before data move: nothing answers.
+    fn is_unanswered(&self) -> bool {
+        let (slow, _) = self.in_slots(self.stretch.link);
+        let sum = |is: &dyn Fn(Wait) -> bool| {
+            slow.iter()
+                .filter(|((wait, _), _)| is(*wait))
+                .map(|(_, time)| time)
+                .sum::<f64>()
+        };
+        let before = sum(&|wait| {
+            matches!(
+                wait,
+                Wait::Resolve | Wait::Connect | Wait::Tls | Wait::Look | Wait::FirstByte
+            )
+        });
+        before > 0.0 && before >= 0.5 * sum(&|_| true)
     }
 
     /// The failure of most attempts, where many failed.
@@ -203,6 +225,19 @@ impl<'v, 'r> Scene<'v, 'r> {
             cause.class = CauseClass::Admission;
         }
         Some(cause)
+    }
+
+    /// The time in attempts where nobody knows what is usual.
+    fn raw_weights(&self) -> BTreeMap<Cause, f64> {
+        let link = self.link();
+        let mut weights = BTreeMap::new();
+        let inside =
+            |waited: &&super::view::Waited<'_>| !matches!(waited.wait.phase(), WaitPhase::Queue | WaitPhase::Catalogue);
+        for waited in link.waits.iter().filter(inside) {
+            let cause = Cause::of_wait(waited.wait, waited.place, link);
+            *weights.entry(cause).or_insert(0.0) += waited.sum(self.bins());
+        }
+        weights
     }
 
     /// The time that transfers waited longer than usual, by its root.
@@ -252,7 +287,19 @@ impl<'v, 'r> Scene<'v, 'r> {
             add(self.cause(Wait::Data, None, self.stretch.link, false), untold);
         }
         if !link.slots.is_empty() {
-            let silent = Cause::at(CauseClass::ControlPlane, PlaceKind::Service, "transfer");
+            let time = |wait: Wait| {
+                unusual
+                    .iter()
+                    .filter(|((of, _), _)| *of == wait)
+                    .map(|(_, time)| time)
+                    .sum::<f64>()
+            };
+            // A service holds transfers back whose issuer grants nothing, and counts them nowhere.
+            let silent = if time(Wait::Token) > time(Wait::Store) + time(Wait::Turn) {
+                Cause::at(CauseClass::Authorisation, PlaceKind::Issuer, "tokens")
+            } else {
+                Cause::at(CauseClass::ControlPlane, PlaceKind::Service, "transfer")
+            };
             add(silent, self.unaccounted(self.stretch.link));
         }
         for waited in &link.waits {
@@ -324,7 +371,14 @@ impl<'v, 'r> Scene<'v, 'r> {
         }
         let is_still = matches!(
             wait,
-            Wait::Disk | Wait::Network | Wait::Data | Wait::Connect | Wait::Tls | Wait::FirstByte | Wait::Look
+            Wait::Disk
+                | Wait::Network
+                | Wait::Data
+                | Wait::Resolve
+                | Wait::Connect
+                | Wait::Tls
+                | Wait::FirstByte
+                | Wait::Look
         );
         if is_dead && is_still {
             // Connections that stand and then carry nothing: packets of full size are lost.
@@ -334,6 +388,9 @@ impl<'v, 'r> Scene<'v, 'r> {
             } else {
                 CauseClass::Outage
             };
+            if place.is_none() && wait != Wait::Data {
+                cause.place = Some(self.silent_place(wait, holder));
+            }
         }
         if wait == Wait::Network && self.is_rerouted(place) {
             cause.class = CauseClass::Outage;
@@ -341,25 +398,24 @@ impl<'v, 'r> Scene<'v, 'r> {
         cause
     }
 
+    /// The place that does not answer: a site where no connection is made or no data come from, a storage that takes connections and says
+    /// nothing.
+    fn silent_place(&self, wait: Wait, holder: usize) -> Place {
+        let link = &self.view.links[holder];
+        match wait {
+            Wait::Resolve | Wait::Connect | Wait::FirstByte => Place::new(PlaceKind::SiteIn, link.destination_site),
+            _ => Place::new(PlaceKind::RseIn, link.destination),
+        }
+    }
+
     /// Whether a storage carries the less the more copies there are.
     fn gives_way(&self, place: &Place) -> bool {
-        let mut points: Vec<(f64, f64)> = Vec::new();
-        for bin in self.stretch.bins.clone().skip(2) {
-            let (mut number, mut rate, mut asked) = (0.0, 0.0, 0.0);
-            for link in &self.view.links {
-                let is_here =
-                    |waited: &&super::view::Waited<'_>| waited.wait == Wait::Disk && waited.place == Some(place);
-                let Some(waited) = link.waits.iter().find(is_here) else {
-                    continue;
-                };
-                number += waited.seconds[bin] / self.view.bin_s;
-                rate += link.bits[bin].achieved;
-                asked += link.bits[bin].asked;
-            }
-            if number > 0.0 && rate < 0.9 * asked {
-                points.push((number, rate));
-            }
-        }
+        let load = self.usual.load(place);
+        let bins = (self.stretch.bins.start + 2).min(load.len())..self.stretch.bins.end.min(load.len());
+        let is_held = |load: &&Load| load.seconds > 0.0 && load.achieved < 0.9 * load.asked;
+        let point = |load: &Load| (load.seconds, load.achieved);
+        let slice = load.get(bins).unwrap_or_default();
+        let mut points: Vec<(f64, f64)> = slice.iter().filter(is_held).map(point).collect();
         if points.len() < 9 {
             return false;
         }
@@ -415,7 +471,7 @@ impl<'v, 'r> Scene<'v, 'r> {
     /// Time that transfers were there and neither waited in a state nor held a slot (Little's law): nobody tells of them.
     fn unaccounted(&self, link: usize) -> f64 {
         let of = &self.view.links[link];
-        let all = outstanding(of);
+        let all = self.usual.outstanding(link);
         let in_bin = |bin: usize| {
             let there = all[bin].min(all[bin.saturating_sub(1)]).max(0.0) / of.file.max(1.0) * self.view.bin_s;
             let is_told =
