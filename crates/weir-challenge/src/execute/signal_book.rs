@@ -418,7 +418,10 @@ mod tests {
             ["0 network path:RAL→QMUL 1.000", "0 disk rse-in:QMUL 1.000"]
         );
         // Wrong: after a reading that failed, all that the sender ever did is taken for what it does now.
-        let next = book.take(Duration::from_secs(3), reading(&waits(16.0), &sender(12.0, 14.0, 50.0)));
+        let next = book.take(
+            Duration::from_secs(4),
+            reading(&waits(20.0), &sender(15.75, 15.25, 50.0)),
+        );
         assert_eq!(
             shown(&next),
             ["0 network path:RAL→QMUL 2.000", "0 disk rse-in:QMUL 2.000"]
