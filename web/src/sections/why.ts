@@ -59,7 +59,7 @@ function item(statement: Statement, index: number, showLink: (name: string) => v
     h(
       "details",
       { open: index === 0 },
-      h("summary", {}, h("span", { "data-path": `statements[${index}].text` }, statement.text)),
+      h("summary", {}, statement.text),
       evidence(statement),
       statement.via.length > 0 && h("p", {}, `The links waited for slots of ${statement.via.join(", ")}; the cause is behind them.`),
       statement.others.length > 0 &&
