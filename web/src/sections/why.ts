@@ -13,6 +13,8 @@ import { eventLines, legend, timeAxis, timeOf, valueAxis, windowBands, zoom, zoo
 
 /** Statements shown at once; the rest on demand. */
 const SHOWN = 6;
+/** Other answers that are less likely are not shown. */
+const UNLIKELY = 0.01;
 
 export function why(report: Report, showLink: (name: string) => void): Section | null {
   if (report.statements.length === 0) return null;
@@ -46,6 +48,7 @@ export function why(report: Report, showLink: (name: string) => void): Section |
 
 function item(statement: Statement, index: number, showLink: (name: string) => void): HTMLElement {
   const links = statement.links.map((link) => h("button", { type: "button", class: "plain", on: { click: () => showLink(link) } }, breakable(link)));
+  const others = statement.others.filter((other) => other.probability >= UNLIKELY);
   const said = h("span", { role: "status" });
   const copy = (): void => {
     navigator.clipboard.writeText(ticket(statement)).then(
@@ -62,8 +65,8 @@ function item(statement: Statement, index: number, showLink: (name: string) => v
       h("summary", {}, statement.text),
       evidence(statement),
       statement.via.length > 0 && h("p", {}, `The links waited for slots of ${statement.via.join(", ")}; the cause is behind them.`),
-      statement.others.length > 0 &&
-        h("p", {}, "Else: ", statement.others.map((other) => `${other.class}${other.place === null ? "" : ` at ${other.place}`} ${percent(other.probability, 0)}`).join(", "), "."),
+      others.length > 0 &&
+        h("p", {}, "Else: ", others.map((other) => `${other.class}${other.place === null ? "" : ` at ${other.place}`} ${percent(other.probability, 0)}`).join(", "), "."),
       statement.settle !== null && h("p", {}, h("span", { class: "label" }, "To settle "), statement.settle),
       statement.advice !== null && h("p", { class: "remedy" }, h("span", { class: "label" }, "To do "), statement.advice),
       links.length > 0 && h("p", { class: "links" }, "Links: ", links.flatMap((link, at): Child[] => (at === 0 ? [link] : [", ", link]))),
