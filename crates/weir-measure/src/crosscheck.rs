@@ -49,6 +49,9 @@ pub struct CrossCheck {
     /// Whether the differences are within their tolerances; `null` when there is nothing to compare, or when the bytes
     /// that may explain a difference are too many to decide. Neither is agreement.
     pub pass: Option<bool>,
+    /// Whether a storage has a counter, and says that it did not count all of the time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lapsed: bool,
     /// The reason of a missing counter, or remarks on its scope.
     pub note: Option<String>,
 }
@@ -72,6 +75,8 @@ pub struct Counted {
     pub apart: Apart,
     /// Bytes that TCP carried on the storage's end.
     pub sockets: Option<Sockets>,
+    /// See [`CrossCheck::lapsed`].
+    pub lapsed: bool,
     /// The reason of a missing counter, or remarks on its scope.
     pub note: Option<String>,
 }
@@ -149,6 +154,7 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
         sockets: counted.sockets.map(|sockets| sockets.bytes),
         sockets_difference_ratio: sockets.map(|(difference, _)| difference),
         sockets_tolerance_ratio: sockets.map(|(_, tolerance)| tolerance),
+        lapsed: counted.lapsed,
         note: counted.note,
     }
 }

@@ -159,6 +159,24 @@ fn the_diagnosis_names_class_and_place() {
     }
 }
 
+/// A report of an earlier build does not say what was injected: all of its missing bits would be the workload's.
+#[test]
+fn a_report_without_injected_rates_does_not_blame_the_workload() {
+    let challenge = Challenge::parse(&template("J6").text, Path::new("J6")).unwrap();
+    let mut old = blind(&report(&challenge).unwrap());
+    for link in old.series.links.values_mut() {
+        link.injected_bps.clear();
+        link.injected_files.clear();
+        link.lost_bps.clear();
+    }
+    let said = diagnose(&old).statements;
+    let first = said.first().unwrap();
+    assert_eq!(
+        (first.class.as_str(), first.links.as_slice()),
+        ("storage-data-path", ["JINR→CNAF".to_owned()].as_slice())
+    );
+}
+
 /// Full, but not too full: a statement would be a false alarm.
 #[test]
 fn nothing_is_said_of_a_run_that_is_well() {

@@ -256,6 +256,7 @@ fn all(
             ..broken
         },
         sockets: carried.map(|bytes| Sockets { bytes, overhead }),
+        lapsed: false,
         note: (!notes.is_empty()).then(|| notes.join("; ")),
     }
 }

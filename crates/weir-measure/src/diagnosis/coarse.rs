@@ -65,6 +65,14 @@ impl<'r> Coarse<'r> {
         (bits.asked, bits.achieved)
     }
 
+    /// Whether the report says when transfers of a link were injected.
+    pub(super) fn tells_injected(&self, link: &str) -> bool {
+        self.series
+            .links
+            .get(link)
+            .is_some_and(|of| !of.injected_bps.is_empty())
+    }
+
     /// All bits of a link in a bin.
     pub(super) fn all_bits(&self, link: &str, bin: usize) -> Bits {
         let Some(of) = self.series.links.get(link) else {

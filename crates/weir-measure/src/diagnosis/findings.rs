@@ -39,7 +39,6 @@ pub(super) fn findings(view: &View<'_>, said: &[Statement]) -> Vec<Statement> {
 }
 
 fn counters(view: &View<'_>) -> Vec<Statement> {
-    let are_others = view.report.crosschecks.iter().any(|check| check.pass == Some(true));
     let failed: f64 = view
         .links
         .iter()
@@ -52,7 +51,7 @@ fn counters(view: &View<'_>) -> Vec<Statement> {
         .report
         .crosschecks
         .iter()
-        .filter(|check| check.subject != "all" && is_wrong(check, are_others))
+        .filter(|check| check.subject != "all" && is_wrong(check))
         .filter(|check| !do_fail || differs_of_itself(check));
     let mut places: BTreeMap<&str, &str> = BTreeMap::new();
     for check in differ {
@@ -69,11 +68,10 @@ fn counters(view: &View<'_>) -> Vec<Statement> {
     places.into_iter().take(1).map(of).collect()
 }
 
-/// Whether counters contradict each other, or one is missing where those of others are there. Bytes of broken attempts may explain
+/// Whether counters contradict each other, or one lapsed. A storage that has none is not wrong, and bytes of broken attempts may explain
 /// a difference that is left open.
-fn is_wrong(check: &CrossCheck, are_others: bool) -> bool {
-    let is_alone = check.difference_ratio.is_none() && check.sockets_difference_ratio.is_none();
-    check.pass == Some(false) || is_alone && are_others && check.transfer_service.is_some()
+fn is_wrong(check: &CrossCheck) -> bool {
+    check.pass == Some(false) || check.lapsed
 }
 
 /// Whether a receiving storage and the transfer service count other bytes: those of attempts that failed are in neither.

@@ -9,6 +9,7 @@ use super::cause::Cause;
 use super::reference::{Key, Load, References};
 use super::stretch::Stretch;
 use super::view::{Link, View};
+use crate::signals::Holder;
 
 /// The part of the time in slots that must be unusual, so that the holders of slots count as slow.
 const SLOW: f64 = 0.25;
@@ -134,7 +135,7 @@ impl<'v, 'r> Scene<'v, 'r> {
         let of = |bin: usize| {
             let bits = link.bits[bin];
             let more = all[bin].max(all[bin.saturating_sub(1)]);
-            if more > least || self.waiting(bin) > WAITING {
+            if !link.tells_injected || more > least || self.waiting(bin) > WAITING {
                 0.0
             } else {
                 (bits.asked - bits.injected.max(bits.achieved)).max(0.0)
@@ -165,11 +166,11 @@ impl<'v, 'r> Scene<'v, 'r> {
         let all = self.usual.outstanding(self.stretch.link);
         let dead = self.stretch.bins.clone().filter(|bin| {
             let bits = link.bits[*bin];
-            bits.achieved < DEAD * bits.asked && all[*bin] > 0.5 * link.file
+            bits.achieved < DEAD * bits.asked && (all[*bin] > 0.5 * link.file || !link.tells_injected)
         });
         let dead: Vec<usize> = dead.collect();
         let missing: f64 = dead.iter().map(|bin| link.bits[*bin].asked).sum();
-        // Where nothing moves for long, attempts fail. Those that only take long do not.
+        // Attempts on which nothing moves fail in time; attempts that only take long do not.
         let fail = link.failures.iter().any(|failed| failed.sum(self.bins()) > 0.0);
         let is_long = dead.len() > PATIENCE;
         missing >= DEAD_SHARE * self.stretch.missing && (fail || !is_long || self.is_unanswered())
@@ -310,13 +311,8 @@ impl<'v, 'r> Scene<'v, 'r> {
             if seconds <= 0.0 {
                 continue;
             }
-            let held: f64 = waited.holders.iter().map(|holder| holder.waited_s).sum();
-            let of = |holder: &crate::signals::Holder| Some((self.view.number(&holder.link)?, holder.waited_s / held));
-            let mut holders: Vec<(usize, f64)> = waited.holders.iter().filter_map(of).collect();
-            if holders.is_empty() {
-                holders.push((self.stretch.link, 1.0));
-            }
-            for (holder, share) in holders {
+            let holders = holders(waited.holders, |name| self.view.number(name));
+            for (holder, share) in holders.unwrap_or_else(|| vec![(self.stretch.link, 1.0)]) {
                 let (slow, whole) = self.in_slots(holder);
                 let time: f64 = slow.values().sum();
                 // A limit of the service itself: whatever holds its slots, it lets that happen.
@@ -527,6 +523,14 @@ impl<'v, 'r> Scene<'v, 'r> {
     }
 }
 
+/// The links that held slots, with their shares of a wait; `None` where nobody tells, or so short a time that it rounds to nothing.
+fn holders(told: &[Holder], number: impl Fn(&str) -> Option<usize>) -> Option<Vec<(usize, f64)>> {
+    let held: f64 = told.iter().map(|holder| holder.waited_s).sum();
+    let of = |holder: &Holder| Some((number(&holder.link)?, holder.waited_s / held));
+    let holders: Vec<(usize, f64)> = told.iter().filter_map(of).collect();
+    (held > 0.0 && !holders.is_empty()).then_some(holders)
+}
+
 /// How often the injection of a link stopped, each time but the first after a while without a catch-up: somebody stops it again and
 /// again.
 fn stops(view: &View<'_>, link: &Link<'_>) -> usize {
@@ -557,4 +561,23 @@ fn come_together(counts: &[f64], bins: Range<usize>) -> bool {
     let some: Vec<f64> = counts.iter().copied().filter(|count| *count > 0.0).collect();
     let sum: f64 = some.iter().sum();
     some.len() * 2 <= counts.len() && sum >= 3.0 * some.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_that_round_to_nothing_are_none() {
+        let holder = |link: &str, waited_s: f64| Holder {
+            link: link.to_owned(),
+            waited_s,
+        };
+        let number = |name: &str| (name != "gone").then_some(name.len());
+        let told = [holder("A→B", 3.0), holder("gone", 1.0)];
+        assert_eq!(holders(&told, number), Some(vec![(5, 0.75)]));
+        // Wrong: a share of nothing is no number, and takes all other causes with it.
+        assert_eq!(holders(&[holder("A→B", 0.0)], number), None);
+        assert_eq!(holders(&[], number), None);
+    }
 }

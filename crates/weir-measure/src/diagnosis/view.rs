@@ -43,6 +43,8 @@ pub(super) struct Link<'r> {
     pub(super) slots: Vec<f64>,
     /// Whether the states within an attempt are told.
     pub(super) tells: bool,
+    /// Whether it is told when transfers were injected: reports of earlier builds do not.
+    pub(super) tells_injected: bool,
 }
 
 /// Attempts that failed in one way.
@@ -142,6 +144,7 @@ impl<'r> Link<'r> {
             failures: failures.unwrap_or_default(),
             waits,
             slots: slots.unwrap_or_default(),
+            tells_injected: coarse.tells_injected(name),
             tells: told.is_some_and(|told| told.known.contains(&WaitPhase::Data)),
         }
     }

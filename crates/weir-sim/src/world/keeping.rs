@@ -43,6 +43,7 @@ impl World {
                 quantity: "bytes received".to_owned(),
                 transfer_service: Some(self.checks.received()[at]),
                 receiving_storage: said.clone().ok(),
+                lapsed: said.is_err(),
                 note: said.err(),
                 ..Counted::default()
             };
