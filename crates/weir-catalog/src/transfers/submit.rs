@@ -34,6 +34,10 @@ const JOBS: usize = 4;
 /// Requests that wait for something else than a transfer service are looked at again after this time, in milliseconds.
 const PAUSE: i64 = 60_000;
 
+/// Requests for which the issuer gave no token are looked at again after this time, in milliseconds. An issuer that is restarted is back
+/// within seconds, and a rule with a short lifetime must not end for that.
+const TOKEN_PAUSE: i64 = 10_000;
+
 /// A job that is marked, and is to be submitted.
 struct Ready {
     job: Job,
@@ -189,7 +193,7 @@ impl Transfers {
             return Err((held(RequestWait::Service, reason), pause));
         };
         let tokens = tokens(&self.credentials, copies, slice).await;
-        let without = |reason: String| (held(RequestWait::Token, &reason), PAUSE);
+        let without = |reason: String| (held(RequestWait::Token, &reason), TOKEN_PAUSE);
         Ok((namespace, tokens.map_err(without)?))
     }
 

@@ -204,8 +204,13 @@ fn serve() -> (Shared, String, RunningServer) {
 
 /// A submitter, as after a start.
 fn submitter(database: &Database, url: &str) -> Transfers {
+    submitter_with(database, url, &TokensConfig::default())
+}
+
+/// The same with tokens from here.
+fn submitter_with(database: &Database, url: &str, tokens: &TokensConfig) -> Transfers {
     let client = Client::new(weir_http::ClientConfig::new(weir_http::TrustRoots::default())).unwrap();
-    let credentials = Credentials::new(&TokensConfig::default(), &client).unwrap();
+    let credentials = Credentials::new(tokens, &client).unwrap();
     let config = TransfersConfig {
         services: vec![url.to_owned()],
         poll: Duration::ZERO,

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::*;
 use crate::{clock::Clock, evaluator, testing::NOW};
 
-on_both!(MIGRATIONS; an_hour_without_a_service_loses_nothing_and_ends_without_a_storm);
+on_both!(MIGRATIONS;
+    an_hour_without_a_service_loses_nothing_and_ends_without_a_storm
+    requests_go_out_within_seconds_of_the_issuers_return
+);
 
 /// The standing work of a catalogue, under a manual clock.
 struct Standing {
@@ -16,8 +19,11 @@ struct Standing {
 
 impl Standing {
     fn new(database: &Database, url: &str) -> Self {
+        Self::with(database, submitter(database, url))
+    }
+
+    fn with(database: &Database, mut transfers: Transfers) -> Self {
         let at = Arc::new(AtomicI64::new(NOW));
-        let mut transfers = submitter(database, url);
         transfers.clock = Clock::Set(at.clone());
         transfers.config.poll = Duration::from_secs(30);
         Self {
@@ -122,4 +128,37 @@ async fn an_hour_without_a_service_loses_nothing_and_ends_without_a_storm(databa
         (states, super::states(&database).await),
         (vec!["O".to_owned(); 2], vec![])
     );
+}
+
+async fn requests_go_out_within_seconds_of_the_issuers_return(database: Database) {
+    let (service, url, _server) = serve();
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    let tokens = TokensConfig {
+        file: Some(token.clone()),
+        ..TokensConfig::default()
+    };
+    let come = || {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::write(&token, "a token\n").unwrap();
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    come();
+    let mut standing = Standing::with(&database, submitter_with(&database, &url, &tokens));
+    let [_, a, b] = with_rule(&database, 3).await;
+    standing.pass(10, 10).await;
+    assert_eq!(at_rse(&database, a).await, counts([("S", 3)]));
+    std::fs::remove_file(&token).unwrap();
+    done(&database, adding("r2", "d", wish("B"))).await;
+    standing.pass(10, 10).await;
+    assert_eq!(at_rse(&database, b).await, counts([("Q", 3)]));
+    let reasons = texts(&database, "SELECT reason FROM requests WHERE state = 'Q'").await;
+    assert!(
+        reasons.iter().all(|reason| reason.contains("no token for a job")),
+        "{reasons:?}"
+    );
+
+    come();
+    standing.pass(10, 10).await;
+    assert_eq!((service.n_jobs(), at_rse(&database, b).await), (2, counts([("S", 3)])));
 }
