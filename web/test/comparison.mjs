@@ -32,8 +32,8 @@ export function rated() {
     const into = 20e9 + at * 1.3e9;
     const brought = (share, policy) => {
       const ratio = at === 7 ? Math.min(share, 0.3) : share * (1 - at / 200);
-      const cause = ratio >= 0.95 ? null : at === 7 ? "wide-area-link" : policy < 2 ? "sources" : "slots-free";
-      return { achieved_bps: Math.round(into * ratio), ratio, of_optimum: Math.min(1, ratio * 1.05), cause, held_back: cause && (cause === "slots-free" ? "31 % of its 200 slots were used" : "its wide-area link was full") };
+      const cause = ratio >= 0.95 ? null : at === 7 ? "shared-capacity" : policy < 2 ? "storage-data-path" : "scheduler-policy";
+      return { achieved_bps: Math.round(into * ratio), ratio, of_optimum: Math.min(1, ratio * 1.05), cause, held_back: cause && (`${cause} at ${cause === "scheduler-policy" ? "service:transfer" : "site-in:SITE"} 97 %`) };
     };
     return { site: `T2-${String(at).padStart(2, "0")} <b>`, asked_bps: into, optimum_bps: at === 7 ? into * 0.3 : into, policies: SHARES.map(brought) };
   };
@@ -44,7 +44,7 @@ export function rated() {
     n_links: 900, asked_bps: asked, optimum_bps: 1_140_000_000_000, result: "Most is brought by weir: 1.16 Tb/s, 97 % of what is asked. Least by fixed: 372 Gb/s.",
     optimum_spans: [{ from_s: 0, until_s: 20_000, rate_bps: 900e9 }, { from_s: 20_000, until_s: 43_200, rate_bps: 1.14e12 }],
     full: [["T2-07 in", 0.9]],
-    causes: [["wide-area-link", "had a full wide-area link"], ["sources", "had links or sources at their limits"], ["slots-free", "had slots free: too few transfers ran, or failed"]].map(([cause, sentence]) => ({ cause, sentence, sites: count(cause) })),
+    causes: ["shared-capacity", "storage-data-path", "scheduler-policy"].map((cause) => ({ cause, sentence: `lost most to ${cause}`, sites: count(cause) })),
     policies: SHARES.map((share, at) => ({
       policy: POLICIES[at], of_optimum: Math.min(1, share * 1.05), hold_s: 36_000, thresholds: [threshold(0, at < 2), threshold(1, at < 3)],
       violations: at === 3 ? ["a link carried more than it can"] : [], totals: totals(share, asked, at * 700), workloads: [workload("t0-export", share), workload("t1-export", share * 0.9)],

@@ -3,6 +3,7 @@
 //! Rows may come in any order. The result does not depend on it, except that a sample is that of the failure that ended
 //! first (the order of rows decides between equals).
 
+mod announced;
 mod series;
 
 use std::collections::BTreeMap;
@@ -215,6 +216,8 @@ pub struct Accounting {
     link_bins: Vec<Bins>,
     injected_bins: Vec<Bins>,
     injected_files: Vec<Bins>,
+    /// Bytes and files of every injection, where the run tells of it at once.
+    announced: Option<(Vec<Bins>, Vec<Bins>)>,
     lost_bins: Vec<Bins>,
     recent: Vec<RecentBins>,
     /// Nanoseconds in which transfers were under way.
@@ -281,6 +284,7 @@ impl Accounting {
             link_bins: vec![Bins::new(width); links],
             injected_bins: vec![Bins::new(width); links],
             injected_files: vec![Bins::new(width); links],
+            announced: None,
             lost_bins: vec![Bins::new(width); links],
             active_bins: Bins::new(width),
             failed_bins: BTreeMap::new(),
@@ -414,6 +418,9 @@ impl Accounting {
                 &mut self.lost_bins,
             ] {
                 bins.iter_mut().for_each(Bins::double);
+            }
+            if let Some((bytes, files)) = &mut self.announced {
+                bytes.iter_mut().chain(files).for_each(Bins::double);
             }
             self.active_bins.double();
             let (failed, gauges) = (std::mem::take(&mut self.failed_bins), std::mem::take(&mut self.gauges));

@@ -41,7 +41,6 @@ pub mod fault_report;
 pub mod faults;
 pub mod files;
 pub mod gauges;
-pub mod held;
 pub mod ledger;
 pub mod measurement;
 pub mod quantiles;

@@ -3,6 +3,8 @@
 //! Real and simulated runs feed a [`Measurement`] with the same rows: a [`Transfer`] when it has ended, the numbers of
 //! active and queued transfers from time to time, events. Its memory does not grow with the number of transfers.
 
+mod now;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -177,6 +179,13 @@ impl Measurement {
         });
     }
 
+    /// Accounts for files of one size that were injected on a link between two moments, before their transfers have ended.
+    pub fn announce(&mut self, link: usize, files: (u64, u64), span: (Duration, Duration)) {
+        if files.0 > 0 {
+            self.accounting.announce(link, files, span);
+        }
+    }
+
     /// Records how many transfers are active and queued at a moment, for the series.
     pub fn gauge(&mut self, at: Duration, active: u64, queued: u64) {
         self.accounting.gauge(at, active, queued);
@@ -334,6 +343,14 @@ impl Measured {
 
     /// The report.
     pub fn report(self, ending: Ending) -> Report {
+        let mut report = self.assembled(ending);
+        let diagnosis = diagnose(&report);
+        (report.statements, report.ledger) = (diagnosis.statements, diagnosis.ledger);
+        report
+    }
+
+    /// The report without a diagnosis.
+    fn assembled(self, ending: Ending) -> Report {
         let evenness = self.evenness();
         let (deficits, told_signals) = (self.deficits(), self.told_signals());
         let Self {
@@ -372,7 +389,7 @@ impl Measured {
         let faults = head.faults.report(&spec, &figures.series, &ending.acted);
         events.extend(ending.violations.into_iter().map(|text| Event { t_s: hold_end, text }));
         events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
-        let mut report = Report {
+        Report {
             schema: SCHEMA.to_owned(),
             verdict,
             verdict_reasons,
@@ -406,14 +423,12 @@ impl Measured {
             gauges: gauges.report(),
             deficits,
             statements: Vec::new(),
+            withdrawn: Vec::new(),
             ledger: Vec::new(),
             faults,
             events,
             parameters,
-        };
-        let diagnosis = diagnose(&report);
-        (report.statements, report.ledger) = (diagnosis.statements, diagnosis.ledger);
-        report
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::chain_report::ChainReport;
 pub use crate::crosscheck::CrossCheck;
 pub use crate::deficit::LinkDeficit;
-pub use crate::diagnosis::{CauseSeries, LinkLedger, Statement};
+pub use crate::diagnosis::{CauseSeries, Change, LinkLedger, Statement};
 pub use crate::evenness::{Cv, Evenness};
 pub use crate::fault_report::{FaultLink, FaultReport};
 pub use crate::gauges::GaugeSeries;
@@ -111,6 +111,9 @@ pub struct Report {
     /// builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statements: Vec<Statement>,
+    /// Statements that were made while the run went on, and taken back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withdrawn: Vec<Change>,
     /// The missing bits of the links that were held back, by bin and cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ledger: Vec<LinkLedger>,
@@ -150,7 +153,7 @@ impl Verdict {
 }
 
 /// The build that ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// Version of the release.
     pub version: String,
@@ -159,7 +162,7 @@ pub struct Build {
 }
 
 /// The machine that ran it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Its name.
     pub name: String,

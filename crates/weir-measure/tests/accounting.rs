@@ -409,6 +409,7 @@ fn report() -> Report {
         gauges: Vec::new(),
         deficits: Vec::new(),
         statements: Vec::new(),
+        withdrawn: Vec::new(),
         ledger: Vec::new(),
         faults: Vec::new(),
         verified_by_size: Vec::new(),

@@ -77,21 +77,6 @@ impl Checks {
         &self.sent
     }
 
-    /// Share of the slots into and out of a storage element that are taken.
-    pub(crate) fn slots_in_use(&self, storage: usize) -> [f64; 2] {
-        [self.inbound[storage], self.outbound[storage]].map(in_use)
-    }
-
-    /// Share of the slots of each link that are taken.
-    pub(crate) fn links_in_use(&self) -> impl Iterator<Item = f64> {
-        self.links.iter().copied().map(in_use)
-    }
-
-    /// Share of the slots of a group that are taken; zero where there is no limit.
-    pub(crate) fn group_in_use(&self, group: usize) -> f64 {
-        in_use(self.groups[group])
-    }
-
     /// Files that finished, and their bytes.
     pub(crate) fn finished(&self) -> (u64, u64) {
         (self.n_settled[Settled::Finished as usize], self.finished_bytes)
@@ -215,13 +200,5 @@ impl Checks {
                 &format!("{} B are finished, {received} B arrived", self.finished_bytes),
             );
         }
-    }
-}
-
-fn in_use((taken, most): (u32, u32)) -> f64 {
-    if most == u32::MAX {
-        0.0
-    } else {
-        f64::from(taken) / f64::from(most.max(1))
     }
 }

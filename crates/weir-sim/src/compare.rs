@@ -4,17 +4,26 @@ use std::fmt;
 
 use serde::Serialize;
 use weir_measure::chain_report::ChainReport;
-use weir_measure::held::{Cause, LinkUse, SiteUse, StorageUse, held_back};
-use weir_measure::report::{LinkReport, ThresholdReport, Totals, WorkloadReport};
+use weir_measure::diagnosis::{LinkLedger, Statement, shares};
+use weir_measure::report::{Build, LinkReport, Report, ThresholdReport, Totals, WorkloadReport};
 use weir_plan::Metric;
 use weir_units::BitRate;
+use weir_world::CauseClass;
 
 use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::{Policy, imitation_limits};
+use crate::report::report;
 use crate::scene::Scene;
 use crate::sim_plan::SimPlan;
 use crate::spec::CatalogKind;
-use crate::world::{Listeners, Outcome, Probe, run_observed};
+use crate::world::{Listeners, Probe, run_observed};
+
+/// Share of the asked or possible rate from which on a site counts as not held back.
+const CLOSE: f64 = 0.95;
+
+/// Causes of a site that are named, and the least part of the missing bits of one.
+const NAMED: usize = 2;
+const PART: f64 = 0.05;
 
 /// Scheduler and catalogue of one run of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +118,8 @@ pub struct PolicyResult {
     pub links: Vec<LinkReport>,
     /// Rates of all links together in the course of time.
     pub series: RatesOverTime,
+    /// Causes that held links back, as in a report.
+    pub statements: Vec<Statement>,
 }
 
 /// Rates in the course of time.
@@ -144,10 +155,38 @@ pub struct SitePolicy {
     pub ratio: Option<f64>,
     /// Achieved ÷ optimum.
     pub of_optimum: Option<f64>,
-    /// The kind of limit that held it back, if it fell short of the asked rate by more than a twentieth.
-    pub cause: Option<Cause>,
-    /// The same in words.
+    /// The largest cause of the bits that it missed, if it fell short of the asked rate by more than a twentieth.
+    pub cause: Option<SiteCause>,
+    /// The same in words, with the place and the part of the missing bits.
     pub held_back: Option<String>,
+}
+
+/// The largest cause of the bits that a site missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SiteCause {
+    /// The site got all of the estimated optimum: no scheduler can do more for it while the whole grid gets most.
+    Possible,
+    /// A cause of this class, by the diagnosis of the run.
+    Class(CauseClass),
+    /// The diagnosis names none.
+    Unexplained,
+}
+
+impl SiteCause {
+    /// The word in data: the class, `possible` or `unexplained`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Possible => "possible",
+            Self::Class(class) => class.as_str(),
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
+impl Serialize for SiteCause {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 /// Runs every policy on a plan; `watch` hears of each before it runs, and may give something that shows how far it is.
@@ -165,9 +204,11 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Contender) -> Probe) -> Com
             ledger: &mut |_| {},
         };
         let outcome = run_observed(&plan, contender.policy, &mut listeners, &probe);
-        outcomes.push((contender, outcome));
+        let violations = outcome.checks.violations().to_vec();
+        let report = report(&plan, contender.policy, outcome, "", Build::default());
+        outcomes.push((contender, report, violations));
     }
-    let totals = &outcomes[0].1.measured.figures.totals;
+    let totals = &outcomes[0].1.totals;
     Comparison {
         challenge: plan.name.clone(),
         description: plan.description.clone(),
@@ -183,7 +224,7 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Contender) -> Probe) -> Com
         sites: sites(&scene, &outcomes, best.as_ref()),
         policies: outcomes
             .into_iter()
-            .map(|(contender, outcome)| of_policy(plan, contender, outcome, best.as_ref()))
+            .map(|(contender, report, violations)| of_policy(plan, contender, (report, violations), best.as_ref()))
             .collect(),
     }
 }
@@ -201,31 +242,33 @@ fn limits(plan: &SimPlan, scene: &Scene) -> String {
     )
 }
 
-fn of_policy(plan: &SimPlan, contender: Contender, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
+fn of_policy(
+    plan: &SimPlan,
+    contender: Contender,
+    (report, violations): (Report, Vec<String>),
+    best: Option<&Optimum>,
+) -> PolicyResult {
     // Within the simulated world every counter sees the same bytes: there is nothing to compare.
-    let asked = plan
-        .thresholds
-        .iter()
-        .filter(|asked| asked.metric != Metric::CrosscheckDifference);
-    let judged = asked.map(|asked| outcome.measured.evaluate(asked, outcome.deletions.as_ref()));
-    let thresholds = judged.map(|evaluated| evaluated.report).collect();
-    let series = outcome.measured.figures.series.total.clone();
-    let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or_default();
+    let thresholds = plan.thresholds.iter().zip(report.thresholds);
+    let thresholds = thresholds.filter(|(asked, _)| asked.metric != Metric::CrosscheckDifference);
+    let achieved = report.totals.achieved_bps.unwrap_or_default();
+    let hold = report.windows.hold;
     PolicyResult {
         policy: contender.to_string(),
-        chain: outcome.measured.chain(outcome.deletions.clone()),
+        chain: report.chain,
         of_optimum: best.and_then(|best| share(achieved, best.total)),
-        hold_s: outcome.measured.spec.windows.hold().as_secs_f64(),
-        thresholds,
-        violations: outcome.checks.violations().to_vec(),
-        totals: outcome.measured.figures.totals,
-        workloads: outcome.measured.figures.workloads,
-        links: outcome.measured.figures.links,
+        hold_s: hold.end_s - hold.start_s,
+        thresholds: thresholds.map(|(_, report)| report).collect(),
+        violations,
+        totals: report.totals,
+        workloads: report.workloads,
+        links: report.links,
         series: RatesOverTime {
-            bin_s: outcome.measured.figures.series.bin_s,
-            asked_bps: series.asked_bps,
-            achieved_bps: series.achieved_bps,
+            bin_s: report.series.bin_s,
+            asked_bps: report.series.total.asked_bps,
+            achieved_bps: report.series.total.achieved_bps,
         },
+        statements: report.statements,
     }
 }
 
@@ -233,7 +276,7 @@ fn share(part: BitRate, whole: BitRate) -> Option<f64> {
     (whole > BitRate::ZERO).then(|| part.as_f64() / whole.as_f64())
 }
 
-fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum>) -> Vec<SiteResult> {
+fn sites(scene: &Scene, outcomes: &[(Contender, Report, Vec<String>)], best: Option<&Optimum>) -> Vec<SiteResult> {
     let mut results = Vec::new();
     for (at, site) in scene.sites.iter().enumerate() {
         let into = |link: &crate::scene::LinkScene| scene.storages[link.destination].site == at;
@@ -241,22 +284,18 @@ fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum
             let links = scene.links.iter().zip(&best.links).filter(|(link, _)| into(link));
             links.map(|(_, rate)| *rate).sum()
         });
-        let figures = |outcome: &Outcome| outcome.measured.figures.sites[at].clone();
-        let Some(asked) = outcomes.first().and_then(|(_, outcome)| figures(outcome).asked_bps) else {
+        let Some(asked) = outcomes.first().and_then(|(_, report, _)| report.sites[at].asked_bps) else {
             continue;
         };
-        let of_policy = |(_, outcome): &(Contender, Outcome)| {
-            let site = figures(outcome);
-            let achieved = site.achieved_bps.unwrap_or_default();
+        let of_policy = |(_, report, _): &(Contender, Report, Vec<String>)| {
+            let figures = &report.sites[at];
+            let achieved = figures.achieved_bps.unwrap_or_default();
             let of_optimum = optimum.and_then(|optimum| share(achieved, optimum));
-            let held = held_back(&SiteUse {
-                of_optimum,
-                ..site_use(scene, outcome, at)
-            });
-            let (cause, held_back) = held.unzip();
+            let held = figures.ratio.filter(|ratio| *ratio < CLOSE);
+            let (cause, held_back) = held.map(|_| held_back(report, &site.name, of_optimum)).unzip();
             SitePolicy {
                 achieved_bps: achieved,
-                ratio: site.ratio,
+                ratio: figures.ratio,
                 of_optimum,
                 cause,
                 held_back,
@@ -272,47 +311,35 @@ fn sites(scene: &Scene, outcomes: &[(Contender, Outcome)], best: Option<&Optimum
     results
 }
 
-/// Figures of the resources that lead into a site.
-fn site_use(scene: &Scene, outcome: &Outcome, site: usize) -> SiteUse {
-    let figures = &outcome.measured.figures;
-    let storages = scene.storages.iter().zip(&outcome.usage);
-    let storages = storages.filter(|(storage, _)| storage.site == site);
-    let links = scene.links.iter().zip(&figures.links).zip(&outcome.link_usage);
-    let links = links.filter(|((link, _), _)| scene.storages[link.destination].site == site);
-    SiteUse {
-        ratio: figures.sites[site].ratio,
-        of_optimum: None,
-        achieved_bps: figures.sites[site].achieved_bps,
-        storage_bps: storage_most(scene, site),
-        storages: storages
-            .map(|(storage, usage)| StorageUse {
-                wide: usage.wide,
-                shared: usage.shared,
-                slots: usage.slots,
-                slots_most: storage.max_active[0],
-            })
-            .collect(),
-        links: links
-            .map(|((link, report), slots)| LinkUse {
-                asked_bps: report.asked_bps,
-                achieved_bps: report.achieved_bps,
-                slots: *slots,
-                source: outcome.usage[link.source].outward,
-            })
-            .collect(),
+/// The causes of the bits that the links into a site missed.
+fn held_back(report: &Report, site: &str, of_optimum: Option<f64>) -> (SiteCause, String) {
+    if of_optimum.is_some_and(|share| share >= CLOSE) {
+        return (SiteCause::Possible, "all of the estimated optimum".to_owned());
     }
-}
-
-/// Rate that the storage elements of a site can receive together; `None` if one of them is unbounded.
-fn storage_most(scene: &Scene, site: usize) -> Option<BitRate> {
-    let of_site = scene.storages.iter().filter(|storage| storage.site == site);
-    let most = |storage: &crate::scene::Storage| {
-        let model = &storage.model;
-        let plateau = model.write_curve.iter().flatten().map(|point| point.rate).max();
-        let servers: BitRate = storage.servers.iter().map(|server| server.0).sum();
-        let servers = Some(servers).filter(|_| !storage.servers.is_empty());
-        let bounds = [model.write, model.disk, storage.bandwidth, plateau, servers];
-        bounds.into_iter().flatten().min()
-    };
-    of_site.map(most).sum()
+    let into = report.links.iter().filter(|link| link.destination_site == site);
+    let names: Vec<String> = into
+        .map(|link| format!("{}→{}", link.source, link.destination))
+        .collect();
+    let is_meant = |ledger: &&LinkLedger| names.contains(&ledger.link);
+    let causes = shares(report.ledger.iter().filter(is_meant));
+    let large = causes.iter().filter(|cause| cause.share >= PART);
+    let words = large.take(NAMED).map(|cause| {
+        let class = cause.class.map_or("unexplained", CauseClass::as_str);
+        let place = cause
+            .place
+            .as_ref()
+            .map_or_else(String::new, |place| format!(" at {place}"));
+        format!("{class}{place} {:.0} %", cause.share * 100.0)
+    });
+    let words: Vec<String> = words.collect();
+    let largest = causes.first().and_then(|cause| cause.class);
+    let cause = largest.map_or(SiteCause::Unexplained, SiteCause::Class);
+    (
+        cause,
+        if words.is_empty() {
+            "unexplained".to_owned()
+        } else {
+            words.join(", ")
+        },
+    )
 }

@@ -1,11 +1,11 @@
 //! Every policy on one plan, beside the optimum.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use weir_measure::held::Cause;
 use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
-use weir_sim::compare::{Comparison, compare};
+use weir_sim::compare::{Comparison, SiteCause, compare};
 use weir_sim::world::Probe;
+use weir_world::CauseClass;
 
 /// A long name of everything, and two sites of which one cannot take what is asked.
 const RATES: &str = include_str!("compare.toml");
@@ -36,11 +36,14 @@ fn a_narrow_limit_holds_a_site_back() {
         site.policies[at].cause
     };
     assert_eq!(cause("weir", "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"), None);
-    assert_eq!(cause("weir", "NARROW"), Some(Cause::WideAreaLink));
-    assert_eq!(cause("weir", "GROUPED"), Some(Cause::Possible));
+    assert_eq!(
+        cause("weir", "NARROW"),
+        Some(SiteCause::Class(CauseClass::SharedCapacity))
+    );
+    assert_eq!(cause("weir", "GROUPED"), Some(SiteCause::Possible));
     assert_eq!(
         cause("fixed", "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"),
-        Some(Cause::SlotsFree)
+        Some(SiteCause::Class(CauseClass::SchedulerPolicy))
     );
 }
 

@@ -16,10 +16,10 @@ use weir_sim::world::{Listeners, run};
 const TROUBLE: &str = include_str!("trouble.toml");
 
 const GOLDEN: [(Policy, u64); 4] = [
-    (Policy::Weir, 0x9647_3D71_0014_E355),
-    (Policy::WeirTargets, 0x965F_FA4A_322F_4594),
-    (Policy::Fts, 0x543A_4F77_6F5B_C57D),
-    (Policy::Fixed, 0x2DFE_AE24_9C9A_A6A4),
+    (Policy::Weir, 0x2205_8463_6969_8631),
+    (Policy::WeirTargets, 0xDA88_8524_BEBE_988F),
+    (Policy::Fts, 0xD7D3_3A5B_4084_AF5E),
+    (Policy::Fixed, 0xEC6E_23DF_FE29_D973),
 ];
 
 /// FNV-1a, 64 bits (draft-eastlake-fnv).
@@ -61,7 +61,7 @@ fn hash(policy: Policy) -> u64 {
     all.eat(&serde_json::to_string(&figures.errors).unwrap());
     all.eat(&serde_json::to_string(&figures.series).unwrap());
     all.eat(&serde_json::to_string(&figures.parts.report(&outcome.measured.spec.sites)).unwrap());
-    all.eat(&format!("{:?} {:?}", outcome.scene.drawn, outcome.usage));
+    all.eat(&format!("{:?}", outcome.scene.drawn));
     all.0
 }
 

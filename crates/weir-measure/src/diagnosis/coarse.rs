@@ -31,10 +31,15 @@ pub(super) struct Coarse<'r> {
     pub(super) hold: Range<usize>,
 }
 
+/// The width of a bin in a hold of so many seconds, before it is made a multiple of the report's.
+pub(super) fn width(hold_s: f64) -> f64 {
+    (hold_s / HOLD_BINS).min(WIDE_S)
+}
+
 impl<'r> Coarse<'r> {
     pub(super) fn of(report: &'r Report) -> Self {
         let (series, hold) = (&report.series, report.windows.hold);
-        let wide = ((hold.end_s - hold.start_s) / HOLD_BINS).min(WIDE_S);
+        let wide = width(hold.end_s - hold.start_s);
         let per = ((wide / series.bin_s).round() as usize).max(1);
         let bin_s = series.bin_s * per as f64;
         Self {

@@ -10,6 +10,7 @@ use super::evidence::evidence;
 use super::findings::findings;
 use super::groups::{Explained, adopt, groups, prefer};
 use super::ledger::ledgers;
+use super::live::Moment;
 use super::reference::References;
 use super::scope::widen;
 use super::split::{LATE, parts, split};
@@ -35,13 +36,21 @@ pub struct Diagnosis {
 
 /// Names what held links back.
 pub fn diagnose(report: &Report) -> Diagnosis {
-    let view = View::of(report);
-    let stretches = stretches(&view);
-    let usual = References::of(&view, &stretches);
-    let divide = |stretch: &Stretch| split(&view, &usual, stretch);
+    of(&View::of(report))
+}
+
+/// Names what held links back up to a moment of the run.
+pub fn diagnose_at(report: &Report, moment: Moment) -> Diagnosis {
+    of(&View::of(report).at(moment))
+}
+
+fn of(view: &View<'_>) -> Diagnosis {
+    let stretches = stretches(view);
+    let usual = References::of(view, &stretches);
+    let divide = |stretch: &Stretch| split(view, &usual, stretch);
     let divided: Vec<Stretch> = stretches.iter().flat_map(divide).collect();
     let explain = |stretch| {
-        let parts = parts(&view, &usual, stretch, LATE);
+        let parts = parts(view, &usual, stretch, LATE);
         let cause = parts.largest()?.0.clone();
         Some(Explained {
             stretch,
@@ -52,14 +61,14 @@ pub fn diagnose(report: &Report) -> Diagnosis {
     };
     let mut explained: Vec<Explained<'_>> = divided.iter().filter_map(explain).collect();
     prefer(&mut explained);
-    widen(&view, &mut explained);
-    adopt(&view, &mut explained);
+    widen(view, &mut explained);
+    adopt(view, &mut explained);
     let all: f64 = divided.iter().map(|stretch| stretch.missing).sum();
-    let groups = groups(&view, explained);
-    let ledger = ledgers(&view, groups.values().flatten());
-    let of = |(cause, group): (Cause, Vec<Explained<'_>>)| statement((&view, &usual), cause, &group, all);
+    let groups = groups(view, explained);
+    let ledger = ledgers(view, groups.values().flatten());
+    let of = |(cause, group): (Cause, Vec<Explained<'_>>)| statement((view, &usual), cause, &group, all);
     let mut statements: Vec<Statement> = groups.into_iter().filter_map(of).collect();
-    statements.extend(findings(&view, &statements));
+    statements.extend(findings(view, &statements));
     statements.sort_by(|one, other| other.probability.total_cmp(&one.probability));
     Diagnosis {
         statements: statements.into_iter().map(spell).collect(),

@@ -21,8 +21,11 @@ const LEAST: f64 = 5.0;
 
 /// Statements about findings that no other statement explains.
 pub(super) fn findings(view: &View<'_>, said: &[Statement]) -> Vec<Statement> {
-    let mut found = counters(view);
-    found.extend(audit(view));
+    let mut found = Vec::new();
+    if view.is_over {
+        found.extend(counters(view));
+        found.extend(audit(view));
+    }
     // Attempts of links that are held back anyway may fail for that.
     let held: Vec<&str> = said
         .iter()

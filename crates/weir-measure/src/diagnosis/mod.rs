@@ -18,12 +18,14 @@ mod evidence;
 mod findings;
 mod groups;
 mod ledger;
+mod live;
 mod named;
 mod reference;
 mod root;
 mod runs;
 mod scope;
 pub mod score;
+mod shares;
 mod split;
 mod statement;
 mod stretch;
@@ -32,13 +34,25 @@ mod view;
 mod words;
 
 pub use case::{Case, CaseKind, Cases};
-pub use diagnose::{Diagnosis, diagnose};
+pub use diagnose::{Diagnosis, diagnose, diagnose_at};
 pub use episode::{Episode, episodes};
+pub use live::{Change, Moment, Told};
 pub use named::{expected, named};
+pub use shares::{CauseShare, shares};
 pub use statement::{Alternative, CauseSeries, Evidence, LinkLedger, Statement};
 pub use truth::{Truth, confirm, is_well};
 
 use crate::report::Report;
+
+/// The width of the bins in which a diagnosis looks at a report, seconds.
+pub fn bin_s(report: &Report) -> f64 {
+    coarse::Coarse::of(report).at(1)
+}
+
+/// The same of a run that is planned with such a hold.
+pub fn bin_of(hold: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs_f64(coarse::width(hold.as_secs_f64()))
+}
 
 /// A report without all that only the maker of a case can know: its faults with their begins and ends, and the deficits of the simulator.
 pub fn blind(report: &Report) -> Report {
@@ -46,6 +60,7 @@ pub fn blind(report: &Report) -> Report {
     let mut blind = Report {
         deficits: Vec::new(),
         statements: Vec::new(),
+        withdrawn: Vec::new(),
         ledger: Vec::new(),
         faults: Vec::new(),
         parameters: std::collections::BTreeMap::new(),

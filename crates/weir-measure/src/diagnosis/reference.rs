@@ -14,6 +14,8 @@ pub(super) type Key<'r> = (Wait, Option<&'r Place>);
 const MARGIN: usize = 4;
 /// The fewest good bins that say what is usual.
 const LEAST_BINS: usize = 5;
+/// The part of its asked bits that a link must get during the ramp to count as well.
+const FOLLOWS: f64 = 0.85;
 /// Bins of asked bits that are outstanding where no link was ever well.
 const OUTSTANDING: f64 = 0.5;
 
@@ -211,7 +213,16 @@ fn good_bins(view: &View<'_>, stretches: &[Stretch]) -> Vec<Vec<usize>> {
         let bins = stretch.bins.start.saturating_sub(1)..(stretch.bins.end + MARGIN).min(view.hold.end);
         good[stretch.link][bins].fill(false);
     }
-    // The first half of the ramp has too little traffic.
-    let are_good = |bins: Vec<bool>| (view.hold.start / 2..view.hold.end).filter(|bin| bins[*bin]).collect();
-    good.into_iter().map(are_good).collect()
+    // The first half of the ramp has too little traffic. In the second half a link is well that follows what is asked;
+    // where nothing is asked it may catch up at any limit.
+    let are_good = |(link, bins): (&Link<'_>, Vec<bool>)| {
+        let follows = |bin: &usize| {
+            let around = link.sum(bin.saturating_sub(1)..bin + 2);
+            let is_late = *bin < view.hold.start && around.achieved < FOLLOWS * around.asked;
+            !is_late && around.asked > 0.0
+        };
+        let bins = (view.hold.start / 2..view.hold.end).filter(|bin| bins[*bin]);
+        bins.filter(follows).collect()
+    };
+    view.links.iter().zip(good).map(are_good).collect()
 }

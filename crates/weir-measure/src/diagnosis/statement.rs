@@ -28,6 +28,10 @@ pub struct Statement {
     /// Whether it leaves open which of two is right: itself, or the first of the others.
     #[serde(default)]
     pub is_open: bool,
+    /// When it was first made while the run went on, seconds from its start. Absent if only the end of the run brought it, and of a
+    /// simulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_s: Option<f64>,
     /// The statement in one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
@@ -120,6 +124,7 @@ impl Statement {
             probability: 0.0,
             others: Vec::new(),
             is_open: false,
+            said_s: None,
             text: String::new(),
             evidence: Vec::new(),
             via: Vec::new(),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use weir_world::{ErrorClass, Party, Place, Wait, WaitPhase};
 
 use super::coarse::{Bits, Coarse};
+use super::live::Moment;
 use crate::report::{LinkReport, LinkSignals, Report};
 use crate::signals::Holder;
 
@@ -18,6 +19,8 @@ pub(super) struct View<'r> {
     pub(super) hold: Range<usize>,
     /// Its links.
     pub(super) links: Vec<Link<'r>>,
+    /// Whether the run is over: its counters are compared, and its files were read back.
+    pub(super) is_over: bool,
     numbers: BTreeMap<&'r str, usize>,
 }
 
@@ -88,8 +91,20 @@ impl<'r> View<'r> {
             bin_s: coarse.at(1),
             hold: coarse.hold,
             links,
+            is_over: true,
             numbers,
         }
+    }
+
+    /// The same as it stood at a moment of the run.
+    pub(super) fn at(mut self, moment: Moment) -> Self {
+        let bin = |at_s: f64| (at_s.max(0.0) / self.bin_s + 1e-9).floor() as usize;
+        let (told, sure) = (bin(moment.told_s), bin(moment.sure_s));
+        self.hold.start = self.hold.start.min(told);
+        self.hold.end = self.hold.end.min(sure.min(told)).max(self.hold.start);
+        self.links.iter_mut().for_each(|link| link.cut(told));
+        self.is_over = false;
+        self
     }
 
     pub(super) fn number(&self, name: &str) -> Option<usize> {
@@ -147,6 +162,14 @@ impl<'r> Link<'r> {
             tells_injected: coarse.tells_injected(name),
             tells: told.is_some_and(|told| told.known.contains(&WaitPhase::Data)),
         }
+    }
+
+    /// Forgets the bins from here on.
+    fn cut(&mut self, end: usize) {
+        self.bits.truncate(end);
+        self.slots.truncate(end);
+        self.waits.iter_mut().for_each(|waited| waited.seconds.truncate(end));
+        self.failures.iter_mut().for_each(|failed| failed.counts.truncate(end));
     }
 
     /// The sums of some bins.

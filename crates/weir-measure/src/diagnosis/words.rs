@@ -13,6 +13,24 @@ pub(super) fn spell(mut statement: Statement) -> Statement {
     statement
 }
 
+impl Statement {
+    /// The statement without times and other answers, for a line of a terminal.
+    pub fn short(&self) -> String {
+        let cause = cause(self.class, self.place.as_ref());
+        let links = match self.links.as_slice() {
+            [] => String::new(),
+            [link] => format!(", {link}"),
+            [link, others @ ..] => format!(", {link} and {} more", others.len()),
+        };
+        let rates = if self.links.is_empty() {
+            String::new()
+        } else {
+            format!(": {} of {}", rate(self.held_bps), rate(self.asked_bps))
+        };
+        format!("{:.2} {cause}{links}{rates}", self.probability)
+    }
+}
+
 fn text(statement: &Statement) -> String {
     let cause = cause(statement.class, statement.place.as_ref());
     let rest = match statement.others.first() {

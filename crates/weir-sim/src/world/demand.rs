@@ -17,8 +17,7 @@ use weir_world::{CopyMode, TransferId};
 use super::chain::Chain;
 use super::events::Event;
 use super::steps::{Stepper, failure};
-use super::usage::UsageBook;
-use super::{Demand, Row, Usage, Want, World};
+use super::{Demand, Row, Want, World};
 use crate::draw;
 use crate::policies::ends;
 use crate::sim_plan::SimPlan;
@@ -79,8 +78,6 @@ pub(crate) struct Traffic<'s> {
     n_ruled: u64,
     pub(crate) given_up: u64,
     ledger: &'s mut dyn FnMut(&LedgerRow),
-    hold: std::ops::Range<Timestamp>,
-    usage: UsageBook,
     /// Pause between two samples.
     bin: Duration,
     /// Pause between two accounts of waits, and the time of the last.
@@ -137,18 +134,11 @@ impl<'s> Traffic<'s> {
         world.events.add(Timestamp(0) + bin, Event::Sample);
         let planned_end = Timestamp(0) + plan.phases.end();
         let mut traffic = Self {
-            // Without rates the hold lasts until the last step has ended.
-            hold: begin..if injectors.is_empty() {
-                Timestamp(u64::MAX)
-            } else {
-                planned_end
-            },
             injectors,
             by_workload,
             steppers,
             tallies: tallies(plan, world),
             chain,
-            usage: UsageBook::new(world.scene()),
             bin,
             signal_bin: measurement.spec().signal_bin(),
             accounted: Timestamp(0),
@@ -231,12 +221,6 @@ impl<'s> Traffic<'s> {
         let stepper = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload);
         let cell = stepper.and_then(|stepper| stepper.take_cell(TransferId(row.id)));
         self.measurement.add(&row.transfer(scene, cell));
-    }
-
-    /// Mean use of the resources into and out of each storage element, and of the slots of each link, over the time in
-    /// the hold with an asked rate.
-    pub(crate) fn mean_usage(&self) -> (Vec<Usage>, Vec<f64>) {
-        self.usage.means()
     }
 
     /// Computes the figures of a run whose last transfer ended at a moment.
@@ -503,12 +487,6 @@ impl Demand for Traffic<'_> {
         if world.now >= self.accounted + self.signal_bin {
             self.accounted = world.now;
             world.account();
-        }
-        if self.hold.contains(&world.now) {
-            let usage = world.usage();
-            let links: Vec<f64> = world.checks.links_in_use().collect();
-            self.usage
-                .add(world.scene(), world.now.since(Timestamp(0)), &usage, &links);
         }
         if self.over.is_none_or(|over| world.now < over + self.drain) {
             world.events.add(world.now + self.bin, Event::Sample);

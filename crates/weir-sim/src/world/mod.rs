@@ -24,7 +24,6 @@ mod probe;
 mod run;
 mod steps;
 mod storage;
-mod usage;
 mod wires;
 
 use std::collections::BTreeMap;
@@ -59,7 +58,6 @@ pub use crate::row::Row;
 pub use crate::want::Want;
 pub use probe::{Part, Probe};
 pub use run::{Listeners, Outcome, run, run_observed};
-pub use usage::Usage;
 
 /// Steps of cores at one moment after which something must be wrong.
 const RESTLESS: u32 = 1_000_000;

@@ -10,7 +10,7 @@ use weir_plan::{FaultKind, LedgerRow, stream};
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
-use super::{Part, Probe, Row, Usage, World};
+use super::{Part, Probe, Row, World};
 use crate::checks::Checks;
 use crate::draw::draw;
 use crate::faults::prepare::prepare;
@@ -56,10 +56,6 @@ pub struct Outcome {
     pub given_up: u64,
     /// When the last transfer ended.
     pub ended: Timestamp,
-    /// Mean use of the resources into and out of each storage element, over the time in the hold with an asked rate.
-    pub usage: Vec<Usage>,
-    /// Mean share of each link's slots that were taken, likewise.
-    pub link_usage: Vec<f64>,
 }
 
 /// Runs a plan under a policy.
@@ -121,7 +117,6 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
     }
     let (crosschecks, audit) = (world.crosschecks(), world.audit());
     let deletions = traffic.deletions();
-    let (usage, link_usage) = traffic.mean_usage();
     world.account();
     let account = world.book.take(&scene);
     let told = told(plan, &scene, &account.0);
@@ -136,8 +131,6 @@ pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_
         checks: world.checks,
         deletions,
         ended: now,
-        usage,
-        link_usage,
     }
 }
 

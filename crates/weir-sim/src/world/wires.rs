@@ -193,21 +193,6 @@ impl Wires {
         self.all.iter().map(|wire| (&wire.place, wire.resource))
     }
 
-    /// A site's inward and outward connections, with their capacities.
-    pub(crate) fn of_site(&self, site: usize) -> [Option<(ResourceId, BitRate)>; 2] {
-        self.sites[site].map(|wire| self.carries(wire?))
-    }
-
-    /// A segment, with its capacity.
-    pub(crate) fn segment(&self, segment: usize) -> Option<(ResourceId, BitRate)> {
-        self.carries(self.segments[segment])
-    }
-
-    fn carries(&self, resource: ResourceId) -> Option<(ResourceId, BitRate)> {
-        let wire = self.all.iter().find(|wire| wire.resource == resource)?;
-        Some((resource, wire.capacity))
-    }
-
     /// Name, resource and whole capacity of each: after a change the larger one for a while, since rates follow within
     /// the next tick.
     pub(crate) fn meters(&self, now: Timestamp, tick: Duration) -> impl Iterator<Item = (&str, ResourceId, BitRate)> {

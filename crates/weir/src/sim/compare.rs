@@ -4,9 +4,8 @@ mod text;
 
 use anyhow::anyhow;
 use serde::Serialize;
-use weir_measure::held::Cause;
 use weir_sim::SimPlan;
-use weir_sim::compare::{Comparison, Contender, compare};
+use weir_sim::compare::{Comparison, Contender, SiteCause, compare};
 
 use super::progress::Watching;
 use crate::cli::SimCompareArguments;
@@ -34,9 +33,9 @@ struct Data<'a> {
 /// At how many sites a cause held each policy back.
 #[derive(Serialize)]
 struct CauseCount {
-    cause: Cause,
+    cause: SiteCause,
     /// Its meaning, in words that follow "so many sites".
-    sentence: &'static str,
+    sentence: String,
     /// One per policy.
     sites: Vec<usize>,
 }
@@ -44,23 +43,20 @@ struct CauseCount {
 impl<'a> Data<'a> {
     fn of(comparison: &'a Comparison, command: String) -> Self {
         let policies = 0..comparison.policies.len();
-        let count = |cause: Cause| CauseCount {
+        let count = |cause: SiteCause| CauseCount {
             cause,
-            sentence: cause.sentence(),
+            sentence: text::sentence(cause),
             sites: policies
                 .clone()
                 .map(|policy| text::count(comparison, policy, cause))
                 .collect(),
         };
-        let causes = Cause::ALL.into_iter().map(count);
         Self {
             schema: SCHEMA,
             command,
             situation: text::situation(comparison),
             result: text::result(comparison),
-            causes: causes
-                .filter(|cause| cause.sites.iter().any(|sites| *sites > 0))
-                .collect(),
+            causes: text::found(comparison).into_iter().map(count).collect(),
             comparison,
         }
     }

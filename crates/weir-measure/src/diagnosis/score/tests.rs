@@ -42,6 +42,7 @@ fn statement() -> Statement {
         probability: 0.8,
         others: Vec::new(),
         is_open: false,
+        said_s: None,
         text: String::new(),
         evidence: Vec::new(),
         via: Vec::new(),

@@ -46,7 +46,7 @@ fn the_page_says_who_brings_what_and_why() {
         "thresholds kept",
         "NARROW",
         "wide, 4.00 Gb/s",
-        "had a full wide-area link",
+        "lost most to shared-capacity",
     ] {
         assert!(page.contains(said), "{said} is missing in\n{page}");
     }
@@ -57,7 +57,7 @@ fn the_page_says_who_brings_what_and_why() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|cause| cause["cause"] == "wide-area-link");
+        .find(|cause| cause["cause"] == "shared-capacity");
     assert_eq!(
         full.unwrap()["sites"].as_array().unwrap().len(),
         comparison.policies.len()

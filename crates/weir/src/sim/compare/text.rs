@@ -1,9 +1,10 @@
 //! A comparison as a page of text, 80 columns wide.
 
+use std::collections::BTreeSet;
+
 use weir_measure::chain_report::{ChainReport, DeletionReport};
-use weir_measure::held::Cause;
 use weir_measure::report::{WorkloadKind, WorkloadReport};
-use weir_sim::compare::{Comparison, PolicyResult, SiteResult};
+use weir_sim::compare::{Comparison, PolicyResult, SiteCause, SiteResult};
 use weir_units::BitRate;
 
 /// Sites shown one by one: those where most is lost.
@@ -439,8 +440,23 @@ fn sites(comparison: &Comparison, page: &mut Page) {
     }
 }
 
+/// The causes that held any policy back at any site.
+pub(super) fn found(comparison: &Comparison) -> BTreeSet<SiteCause> {
+    let policies = comparison.sites.iter().flat_map(|site| &site.policies);
+    policies.filter_map(|policy| policy.cause).collect()
+}
+
+/// A cause in words that follow "so many sites".
+pub(super) fn sentence(cause: SiteCause) -> String {
+    match cause {
+        SiteCause::Possible => "got all of the estimated optimum".to_owned(),
+        SiteCause::Class(class) => format!("lost most to {class}"),
+        SiteCause::Unexplained => "lost most to causes unknown".to_owned(),
+    }
+}
+
 /// At how many sites a cause held a policy back.
-pub(super) fn count(comparison: &Comparison, policy: usize, cause: Cause) -> usize {
+pub(super) fn count(comparison: &Comparison, policy: usize, cause: SiteCause) -> usize {
     let is = |site: &&SiteResult| site.policies[policy].cause == Some(cause);
     comparison.sites.iter().filter(is).count()
 }
@@ -449,10 +465,12 @@ fn causes(comparison: &Comparison, page: &mut Page) {
     page.heading("Why sites got less than 95 % of the asked rate");
     let ranked = most_lost(comparison);
     for (at, policy) in comparison.policies.iter().enumerate() {
-        let counts = Cause::ALL.map(|cause| (cause, count(comparison, at, cause)));
-        let found = counts.iter().filter(|(_, count)| *count > 0);
-        let parts: Vec<String> = found
-            .map(|(cause, count)| format!("{count} {}", cause.sentence()))
+        let counts = found(comparison)
+            .into_iter()
+            .map(|cause| (cause, count(comparison, at, cause)));
+        let parts: Vec<String> = counts
+            .filter(|(_, count)| *count > 0)
+            .map(|(cause, count)| format!("{count} {}", sentence(cause)))
             .collect();
         let text = if parts.is_empty() {
             "none did".to_owned()
@@ -465,7 +483,7 @@ fn causes(comparison: &Comparison, page: &mut Page) {
             let held = site_policy
                 .held_back
                 .as_ref()
-                .filter(|_| site_policy.cause != Some(Cause::Possible))?;
+                .filter(|_| site_policy.cause != Some(SiteCause::Possible))?;
             Some(format!("{}: {held}", site.site))
         };
         let told: Vec<String> = ranked.iter().filter_map(told).take(REASONS).collect();

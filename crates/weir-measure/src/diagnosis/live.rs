@@ -1,0 +1,215 @@
+//! Diagnosis while a run goes on: the moment that it looks from, and the statements that it has made and withdrawn.
+
+use serde::{Deserialize, Serialize};
+
+use super::statement::Statement;
+
+/// Bins that a statement covers at least before it is made during a run.
+const LEAST_BINS: f64 = 3.0;
+
+/// Looks in a row in which a statement must be missing before it is withdrawn: a figure close to a limit comes and goes.
+const MISSING: u32 = 2;
+
+/// A moment of a run that is diagnosed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// Signals are told up to here, seconds from the start of the run.
+    pub told_s: f64,
+    /// Rates are known up to here, seconds. Bytes count when their transfer has ended, so this lies before `told_s` by the time that
+    /// transfers take.
+    pub sure_s: f64,
+}
+
+/// A statement that was made during a run, or taken back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The moment, seconds from the start of the run.
+    pub at_s: f64,
+    /// Whether the statement no longer follows from the figures.
+    pub is_withdrawn: bool,
+    /// The statement, with the figures that it had last.
+    pub statement: Statement,
+}
+
+impl Change {
+    /// The change in one sentence.
+    pub fn sentence(&self) -> String {
+        let text = &self.statement.text;
+        if self.is_withdrawn {
+            format!("withdrawn: {text}")
+        } else {
+            format!("why: {text}")
+        }
+    }
+}
+
+/// The statements made during a run.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    standing: Vec<Standing>,
+    withdrawn: Vec<Change>,
+}
+
+#[derive(Debug, Clone)]
+struct Standing {
+    statement: Statement,
+    missing: u32,
+}
+
+impl Told {
+    /// Takes in what a look at the run finds. Returns what is new and what is withdrawn by it.
+    ///
+    /// Two statements of the same class and place with a link in common are one whose figures have changed. `bin_s` is the width of a bin.
+    pub fn look(&mut self, at_s: f64, bin_s: f64, found: Vec<Statement>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut found: Vec<Option<Statement>> = found.into_iter().map(Some).collect();
+        for standing in &mut self.standing {
+            let again = found.iter_mut().find(|found| {
+                let found = found.as_ref();
+                found.is_some_and(|found| is_same(found, &standing.statement))
+            });
+            match again.and_then(Option::take) {
+                Some(statement) => {
+                    standing.missing = 0;
+                    standing.statement = Statement {
+                        said_s: standing.statement.said_s,
+                        ..statement
+                    };
+                }
+                None => standing.missing += 1,
+            }
+        }
+        for standing in self.standing.extract_if(.., |standing| standing.missing >= MISSING) {
+            changes.push(Change {
+                at_s,
+                is_withdrawn: true,
+                statement: standing.statement,
+            });
+        }
+        for statement in found.into_iter().flatten() {
+            // Some findings cost no rate, and are about the whole of the run.
+            if !statement.links.is_empty() && statement.until_s - statement.from_s < LEAST_BINS * bin_s {
+                continue;
+            }
+            let statement = Statement {
+                said_s: Some(at_s),
+                ..statement
+            };
+            changes.push(Change {
+                at_s,
+                is_withdrawn: false,
+                statement: statement.clone(),
+            });
+            self.standing.push(Standing { statement, missing: 0 });
+        }
+        self.withdrawn
+            .extend(changes.iter().filter(|change| change.is_withdrawn).cloned());
+        changes
+    }
+
+    /// Notes in the statements of the whole run when each was first made.
+    pub fn stamp(&self, statements: &mut [Statement]) {
+        for statement in statements {
+            let said = self.standing.iter().filter(|said| is_same(&said.statement, statement));
+            statement.said_s = said.filter_map(|said| said.statement.said_s).min_by(f64::total_cmp);
+        }
+    }
+
+    /// The statements that were withdrawn, in order.
+    pub fn withdrawn(&self) -> &[Change] {
+        &self.withdrawn
+    }
+
+    /// The statements that hold, the surest first.
+    pub fn standing(&self) -> Vec<&Statement> {
+        let mut all: Vec<&Statement> = self.standing.iter().map(|standing| &standing.statement).collect();
+        all.sort_by(|one, other| other.probability.total_cmp(&one.probability));
+        all
+    }
+}
+
+fn is_same(one: &Statement, other: &Statement) -> bool {
+    let share = |one: &Statement, other: &Statement| one.links.iter().any(|link| other.links.contains(link));
+    let without = one.links.is_empty() && other.links.is_empty();
+    (one.class, &one.place) == (other.class, &other.place) && (without || share(one, other))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+    use weir_world::{CauseClass, Place, PlaceKind};
+
+    use super::*;
+
+    fn statement(class: CauseClass, link: &str, until_s: f64) -> Statement {
+        Statement {
+            links: vec![link.to_owned()],
+            ..Statement::bare(class, Some(Place::new(PlaceKind::RseIn, "B")), (100.0, until_s))
+        }
+    }
+
+    fn told(changes: &[Change]) -> Vec<(bool, CauseClass)> {
+        let of = |change: &Change| (change.is_withdrawn, change.statement.class);
+        changes.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_statement_is_made_once_and_withdrawn_once() {
+        use CauseClass::{Admission, StorageDataPath};
+        let mut all = Told::default();
+        let slow = |until_s| statement(StorageDataPath, "A→B", until_s);
+        assert!(
+            all.look(120.0, 10.0, vec![slow(120.0)]).is_empty(),
+            "two bins are too few"
+        );
+        assert_eq!(
+            told(&all.look(130.0, 10.0, vec![slow(130.0)])),
+            [(false, StorageDataPath)]
+        );
+        assert!(all.look(140.0, 10.0, vec![slow(140.0)]).is_empty());
+        assert_eq!(
+            all.standing()[0].until_s.to_bits(),
+            140.0_f64.to_bits(),
+            "it has the newest figures"
+        );
+
+        // Another cause for the same links: the first stays for one look more.
+        let other = statement(Admission, "A→B", 150.0);
+        assert_eq!(told(&all.look(150.0, 10.0, vec![other.clone()])), [(false, Admission)]);
+        assert_eq!(
+            told(&all.look(160.0, 10.0, vec![other.clone()])),
+            [(true, StorageDataPath)]
+        );
+        assert!(all.look(170.0, 10.0, vec![other]).is_empty());
+        assert_eq!(all.standing().len(), 1);
+        assert!(all.look(180.0, 10.0, Vec::new()).is_empty());
+        assert_eq!(told(&all.look(190.0, 10.0, Vec::new())), [(true, Admission)]);
+        assert!(all.look(200.0, 10.0, Vec::new()).is_empty() && all.standing().is_empty());
+        assert_eq!(told(all.withdrawn()), [(true, StorageDataPath), (true, Admission)]);
+    }
+
+    #[test]
+    fn links_without_one_in_common_are_two_statements() {
+        use CauseClass::SharedCapacity;
+        let mut all = Told::default();
+        let (one, other) = (
+            statement(SharedCapacity, "A→B", 200.0),
+            statement(SharedCapacity, "C→B", 200.0),
+        );
+        assert_eq!(all.look(200.0, 10.0, vec![one.clone()]).len(), 1);
+        assert_eq!(all.look(210.0, 10.0, vec![one, other]).len(), 1);
+        assert_eq!(all.standing().len(), 2);
+
+        let mut whole = [
+            statement(SharedCapacity, "A→B", 300.0),
+            statement(SharedCapacity, "C→B", 300.0),
+            statement(SharedCapacity, "D→B", 300.0),
+        ];
+        all.stamp(&mut whole);
+        assert_eq!(
+            whole.map(|statement| statement.said_s),
+            [Some(200.0), Some(210.0), None]
+        );
+    }
+}
