@@ -49,7 +49,8 @@ pub mod sites;
 mod verify;
 
 pub use error::RunError;
-pub use execute::progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use execute::diagnosing::{WHY_FILE, WhySoFar};
+pub use execute::progress::{Live, LiveLink, LiveSite, Preflight, Progress, Seeding, Silent, Update, Why};
 pub use weir_network::namespace;
 
 pub use faults::{DiskRates, NetworkGround, SharedPath};

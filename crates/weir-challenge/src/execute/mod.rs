@@ -1,6 +1,7 @@
 //! The run itself: the loop, the engine that follows transfers to their ends, and the progress that it reports.
 
 pub(crate) mod clock;
+pub(crate) mod diagnosing;
 pub(crate) mod drive;
 pub(crate) mod engine;
 pub(crate) mod gauge_book;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use weir_measure::diagnosis::{Change, Statement};
 use weir_units::BitRate;
 
 use serde::Serialize;
@@ -46,6 +47,8 @@ pub enum Update {
     Seeding(Seeding),
     /// Figures of the running challenge, about twice a second.
     Live(Live),
+    /// The causes that hold links back, after each look.
+    Why(Why),
     /// Something that a person should know now.
     Note {
         /// The sentence, without full stop.
@@ -63,6 +66,7 @@ impl Update {
             Self::Sites(_) => "sites",
             Self::Seeding(_) => "seeding",
             Self::Live(_) => "progress",
+            Self::Why(_) => "why",
             Self::Note { .. } => "note",
         }
     }
@@ -142,6 +146,17 @@ pub struct Live {
     pub injected_bytes: u64,
     /// Sizes of the finished ones.
     pub verified_bytes: u64,
+}
+
+/// The causes that hold links back, as far as it shows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Why {
+    /// The moment of the look, seconds since the start.
+    pub at_s: f64,
+    /// The statements that hold, the surest first.
+    pub statements: Vec<Statement>,
+    /// The statements that are new, and those that are withdrawn.
+    pub changes: Vec<Change>,
 }
 
 /// Figures of one link.

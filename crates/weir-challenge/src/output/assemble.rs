@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use weir_measure::chain_report::DeletionReport;
+use weir_measure::diagnosis::Told;
 use weir_measure::report::{Audit, Build, CrossCheck, Event, Host, Report};
 use weir_measure::{Ending, Measurement};
 
@@ -23,6 +24,8 @@ pub(crate) struct Found<'a> {
     pub(crate) sums: Sums,
     pub(crate) deletions: Option<DeletionReport>,
     pub(crate) driven: Driven,
+    /// The diagnosis while the run went on.
+    pub(crate) told: Told,
     pub(crate) crosschecks: Vec<CrossCheck>,
     pub(crate) audit: Option<Audit>,
     /// The state of whatever made each fault, by its name.
@@ -105,7 +108,7 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
             text: format!("{failures} delivered files could not be deleted"),
         });
     }
-    let report = measurement.finish().report(Ending {
+    let mut report = measurement.finish().report(Ending {
         command: found.command.to_owned(),
         started_at: moment(found.clock.started_at()),
         ended_at: moment(jiff::Timestamp::now()),
@@ -121,8 +124,10 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
         acted: found.acted,
         violations: Vec::new(),
     });
+    found.told.stamp(&mut report.statements);
     Report {
         verified_by_size: found.verified_by_size,
+        withdrawn: found.told.withdrawn().to_vec(),
         ..report
     }
 }

@@ -156,6 +156,12 @@ impl Books {
 
     /// Takes in a row of the ledger.
     pub(crate) fn injected(&mut self, row: &LedgerRow) {
+        if let Some(link) = self.spec.link(&row.link) {
+            let span = (Duration::from_nanos(row.from.0), Duration::from_nanos(row.to.0));
+            let files = (row.injected, row.size.0);
+            self.measurement
+                .with(|measurement| measurement.announce(link, files, span));
+        }
         self.ledger.row(|to| ledger::write(to, &self.spec, row));
     }
 

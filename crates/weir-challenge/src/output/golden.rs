@@ -152,6 +152,7 @@ fn report() -> String {
             ..Sums::default()
         },
         driven: Driven::default(),
+        told: weir_measure::diagnosis::Told::default(),
         crosschecks: rest.crosschecks,
         audit: None,
         verified_by_size: Vec::new(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use weir_grid::EmbeddedGrid;
 use weir_measure::crosscheck::CrossCheck;
+use weir_measure::diagnosis::Told;
 use weir_measure::report::{Audit, Event};
 use weir_measure::samples::Stage;
 use weir_measure::{Measurement, Spec};
@@ -17,6 +18,7 @@ use weir_plan::{Inject, Plan};
 use super::{Done, Purpose, RunOutcome};
 use crate::error::RunError;
 use crate::execute::clock::Clock;
+use crate::execute::diagnosing::{Diagnosing, Scene};
 use crate::execute::drive::{Drive, Driven};
 use crate::execute::engine::{Engine, EngineParts, LinkEnds};
 use crate::execute::live::SharedMeasurement;
@@ -98,6 +100,8 @@ struct DrivenRun {
     clock: Clock,
     end: Driven,
     acted: Acted,
+    /// The diagnosis while it went on.
+    told: Told,
 }
 
 impl RunTask<'_> {
@@ -137,6 +141,7 @@ impl RunTask<'_> {
             sums: driven.engine.sums(),
             deletions: driven.engine.deletions().report(),
             driven: driven.end,
+            told: driven.told,
             acted: std::mem::take(&mut driven.acted.states),
             crosschecks,
             audit,
@@ -273,6 +278,13 @@ impl RunTask<'_> {
         let mut rates = rates.map(|rates| rates.with_faults(&broken));
         let mut steps = StepsDriver::all(self.plan, &layout.cells);
         let telling = tokio::spawn(tell(open.measurement.clone(), clock, self.progress.clone()));
+        let diagnosing = Diagnosing::start(Scene {
+            measurement: open.measurement.clone(),
+            clock,
+            folder: self.folder.clone(),
+            progress: self.progress.clone(),
+            bin: weir_measure::diagnosis::bin_of(self.plan.phases.hold),
+        });
         let signals = watch_signals(open, clock, &self.host.name);
         let of_run = (clock, &broken, &open.measurement.clone());
         let drive = Drive {
@@ -295,6 +307,7 @@ impl RunTask<'_> {
         let acted = acting.end().await;
         telling.abort();
         let _cancelled = telling.await;
+        let told = diagnosing.end().await;
         let driven = DrivenRun {
             engine,
             sources,
@@ -302,6 +315,7 @@ impl RunTask<'_> {
             clock,
             end,
             acted,
+            told,
         };
         Ok(driven)
     }

@@ -34,6 +34,7 @@ impl Lines {
                 ));
             }
             Update::Seeding(_) => {}
+            Update::Why(why) => why.changes.iter().for_each(|change| output.line(change.sentence())),
             Update::Live(live) => {
                 let due = self.shown_at.is_none_or(|at| live.elapsed_s - at >= EVERY) || self.phase != live.phase;
                 if due {

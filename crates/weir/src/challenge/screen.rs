@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 
 use weir_challenge::{Live, Seeding, Update};
+use weir_measure::diagnosis::{Change, Statement};
 use weir_units::{BitRate, Bytes};
 
 use super::preflight::preflight;
@@ -18,6 +19,9 @@ const BAR: usize = 20;
 /// Width of names. A line is 80 columns wide with name, rates, share and bar.
 const NAME: usize = 24;
 
+/// Causes that are shown.
+const WHY: usize = 3;
+
 /// Lines around the tables of sites and links.
 const AROUND: usize = 7;
 
@@ -28,6 +32,8 @@ pub(super) struct Screen {
     /// Lines of the drawing that stands.
     drawn: usize,
     last: Vec<Line>,
+    /// The surest causes that hold links back now.
+    why: Vec<String>,
 }
 
 /// One line and its colour.
@@ -50,6 +56,7 @@ impl Screen {
             color,
             drawn: 0,
             last: Vec::new(),
+            why: Vec::new(),
         }
     }
 
@@ -62,7 +69,18 @@ impl Screen {
             Update::Sites(report) => self.above(sites::lines(report, false), output),
             Update::Step { text } => self.draw(vec![plain(format!("… {text}"))]),
             Update::Seeding(seeding) => self.draw(vec![plain(seeded(seeding))]),
-            Update::Live(live) => self.draw(table(live, rows())),
+            Update::Why(why) => {
+                self.why = why.statements.iter().take(WHY).map(Statement::short).collect();
+                let changes: Vec<String> = why.changes.iter().map(Change::sentence).collect();
+                if !changes.is_empty() {
+                    self.above(changes, output);
+                }
+            }
+            Update::Live(live) => {
+                let mut lines = table(live, rows().saturating_sub(self.why.len()));
+                lines.extend(self.why.iter().cloned().map(plain));
+                self.draw(lines);
+            }
         }
     }
 

@@ -58,6 +58,8 @@ impl Progress for Watch {
             }
         }
         match &mut *self.view.lock() {
+            // A look that changes nothing is no event.
+            View::Json if matches!(update, Update::Why(why) if why.changes.is_empty()) => {}
             View::Json => self.output.event(update.name(), update),
             View::Lines(lines) => lines.show(update, &self.output),
             View::Screen(screen) => screen.show(update, &self.output),
