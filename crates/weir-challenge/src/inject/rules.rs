@@ -76,6 +76,8 @@ struct Made {
     open: BTreeMap<String, u64>,
     /// Why files do not come, as the catalogue said last.
     reasons: BTreeMap<String, String>,
+    /// When the catalogue submitted files first. A rule that ends takes its requests with it, and a later attempt has a later time.
+    submitted: BTreeMap<String, SystemTime>,
     is_withdrawn: bool,
 }
 
@@ -127,6 +129,7 @@ impl RulesDoor {
             lifetime: terms.lifetime,
             open: open.collect(),
             reasons: BTreeMap::new(),
+            submitted: BTreeMap::new(),
             is_withdrawn: false,
         };
         self.made.lock().insert(rule.clone(), made);
@@ -231,6 +234,9 @@ impl RulesDoor {
                 };
                 made.reasons.insert(did.clone(), why);
             }
+            if let Some(submitted) = request.as_ref().and_then(Request::submitted) {
+                made.submitted.entry(did.clone()).or_insert(submitted);
+            }
             // Of a rule that is gone, files may have come before.
             let is_ok = state == Some("OK") || (!is_there && request.as_ref().is_some_and(Request::is_done));
             files.push((did.clone(), is_ok, request));
@@ -283,6 +289,9 @@ impl RulesDoor {
             } else {
                 file = look.lost(did, file);
             }
+            if let (Some(passages), Some(first)) = (&mut file.passages, look.made.submitted.get(did)) {
+                passages.submitted = Some(*first);
+            }
             if file.phase.is_final() {
                 open.remove(did);
             }
@@ -293,7 +302,7 @@ impl RulesDoor {
             made.remove(&look.rule);
         } else if let Some(made) = made.get_mut(&look.rule) {
             made.open = open;
-            made.reasons = look.made.reasons;
+            (made.reasons, made.submitted) = (look.made.reasons, look.made.submitted);
         }
         (JobId::Rule(look.rule), JobState::Known(observed))
     }

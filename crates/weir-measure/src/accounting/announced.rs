@@ -7,7 +7,7 @@ use crate::spread::Bins;
 
 impl Accounting {
     /// Some files of one size were injected on a link. Their transfers are accounted for when they have ended; until then, only
-    /// [`with_announced`](Self::with_announced) shows them.
+    /// a diagnosis of the moment counts them.
     pub fn announce(&mut self, link: usize, (files, size): (u64, u64), (from, to): (Duration, Duration)) {
         self.make_room(to);
         let new = || vec![Bins::new(self.width); self.spec.links.len()];

@@ -7,8 +7,10 @@ use super::statement::Statement;
 /// Bins that a statement covers at least before it is made during a run.
 const LEAST_BINS: f64 = 3.0;
 
-/// Looks in a row in which a statement must be missing before it is withdrawn: a figure close to a limit comes and goes.
-const MISSING: u32 = 2;
+/// A statement must follow from every look for so long before it is made, and from none before it is withdrawn, seconds.
+///
+/// A figure close to a limit comes and goes, and short bins hold few transfers. The time is a little less than a bin of ten seconds.
+const STEADY_S: f64 = 9.0;
 
 /// A moment of a run that is diagnosed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +55,15 @@ pub struct Told {
 #[derive(Debug, Clone)]
 struct Standing {
     statement: Statement,
-    missing: u32,
+    /// When it was found first, without a look since then that did not find it, unless it was made before.
+    first_s: f64,
+    last_s: f64,
+}
+
+impl Standing {
+    fn is_said(&self) -> bool {
+        self.statement.said_s.is_some()
+    }
 }
 
 impl Told {
@@ -68,39 +78,45 @@ impl Told {
                 let found = found.as_ref();
                 found.is_some_and(|found| is_same(found, &standing.statement))
             });
-            match again.and_then(Option::take) {
-                Some(statement) => {
-                    standing.missing = 0;
-                    standing.statement = Statement {
-                        said_s: standing.statement.said_s,
-                        ..statement
-                    };
-                }
-                None => standing.missing += 1,
+            if let Some(statement) = again.and_then(Option::take) {
+                standing.last_s = at_s;
+                standing.statement = Statement {
+                    said_s: standing.statement.said_s,
+                    ..statement
+                };
             }
         }
-        for standing in self.standing.extract_if(.., |standing| standing.missing >= MISSING) {
-            changes.push(Change {
-                at_s,
-                is_withdrawn: true,
-                statement: standing.statement,
-            });
-        }
-        for statement in found.into_iter().flatten() {
+        let is_gone = |standing: &mut Standing| {
+            let steady_s = if standing.is_said() { STEADY_S } else { 0.0 };
+            let missing_s = at_s - standing.last_s;
+            missing_s > 0.0 && missing_s >= steady_s
+        };
+        let gone = self.standing.extract_if(.., is_gone).filter(Standing::is_said);
+        let withdrawn = gone.map(|standing| Change {
+            at_s,
+            is_withdrawn: true,
+            statement: standing.statement,
+        });
+        changes.extend(withdrawn);
+        let new = found.into_iter().flatten().map(|statement| Standing {
+            statement,
+            first_s: at_s,
+            last_s: at_s,
+        });
+        self.standing.extend(new);
+        for standing in self.standing.iter_mut().filter(|standing| !standing.is_said()) {
+            let first_s = standing.first_s;
+            let statement = &mut standing.statement;
             // Some findings cost no rate, and are about the whole of the run.
-            if !statement.links.is_empty() && statement.until_s - statement.from_s < LEAST_BINS * bin_s {
-                continue;
+            let is_long = statement.links.is_empty() || statement.until_s - statement.from_s >= LEAST_BINS * bin_s;
+            if is_long && at_s - first_s >= STEADY_S {
+                statement.said_s = Some(at_s);
+                changes.push(Change {
+                    at_s,
+                    is_withdrawn: false,
+                    statement: statement.clone(),
+                });
             }
-            let statement = Statement {
-                said_s: Some(at_s),
-                ..statement
-            };
-            changes.push(Change {
-                at_s,
-                is_withdrawn: false,
-                statement: statement.clone(),
-            });
-            self.standing.push(Standing { statement, missing: 0 });
         }
         self.withdrawn
             .extend(changes.iter().filter(|change| change.is_withdrawn).cloned());
@@ -122,7 +138,8 @@ impl Told {
 
     /// The statements that hold, the surest first.
     pub fn standing(&self) -> Vec<&Statement> {
-        let mut all: Vec<&Statement> = self.standing.iter().map(|standing| &standing.statement).collect();
+        let said = self.standing.iter().filter(|standing| standing.is_said());
+        let mut all: Vec<&Statement> = said.map(|standing| &standing.statement).collect();
         all.sort_by(|one, other| other.probability.total_cmp(&one.probability));
         all
     }
@@ -158,33 +175,30 @@ mod tests {
     fn a_statement_is_made_once_and_withdrawn_once() {
         use CauseClass::{Admission, StorageDataPath};
         let mut all = Told::default();
-        let slow = |until_s| statement(StorageDataPath, "A→B", until_s);
-        assert!(
-            all.look(120.0, 10.0, vec![slow(120.0)]).is_empty(),
-            "two bins are too few"
-        );
-        assert_eq!(
-            told(&all.look(130.0, 10.0, vec![slow(130.0)])),
-            [(false, StorageDataPath)]
-        );
-        assert!(all.look(140.0, 10.0, vec![slow(140.0)]).is_empty());
+        let slow = |until_s| vec![statement(StorageDataPath, "A→B", until_s)];
+        let other = || vec![statement(Admission, "A→B", 150.0)];
+        assert!(all.look(120.0, 10.0, slow(120.0)).is_empty(), "two bins are too few");
+        assert_eq!(told(&all.look(130.0, 10.0, slow(130.0))), [(false, StorageDataPath)]);
+        assert!(all.look(140.0, 10.0, slow(140.0)).is_empty());
         assert_eq!(
             all.standing()[0].until_s.to_bits(),
             140.0_f64.to_bits(),
             "it has the newest figures"
         );
 
-        // Another cause for the same links: the first stays for one look more.
-        let other = statement(Admission, "A→B", 150.0);
-        assert_eq!(told(&all.look(150.0, 10.0, vec![other.clone()])), [(false, Admission)]);
+        // Another cause for the same links, seen once, and then the first again.
+        assert!(all.look(145.0, 10.0, other()).is_empty());
+        assert!(all.look(148.0, 10.0, slow(140.0)).is_empty());
+        // The other for good.
+        assert!(all.look(150.0, 10.0, other()).is_empty());
         assert_eq!(
-            told(&all.look(160.0, 10.0, vec![other.clone()])),
-            [(true, StorageDataPath)]
+            told(&all.look(160.0, 10.0, other())),
+            [(true, StorageDataPath), (false, Admission)]
         );
-        assert!(all.look(170.0, 10.0, vec![other]).is_empty());
+        assert!(all.look(170.0, 10.0, other()).is_empty());
         assert_eq!(all.standing().len(), 1);
-        assert!(all.look(180.0, 10.0, Vec::new()).is_empty());
-        assert_eq!(told(&all.look(190.0, 10.0, Vec::new())), [(true, Admission)]);
+        assert!(all.look(175.0, 10.0, Vec::new()).is_empty());
+        assert_eq!(told(&all.look(180.0, 10.0, Vec::new())), [(true, Admission)]);
         assert!(all.look(200.0, 10.0, Vec::new()).is_empty() && all.standing().is_empty());
         assert_eq!(told(all.withdrawn()), [(true, StorageDataPath), (true, Admission)]);
     }
@@ -197,7 +211,8 @@ mod tests {
             statement(SharedCapacity, "A→B", 200.0),
             statement(SharedCapacity, "C→B", 200.0),
         );
-        assert_eq!(all.look(200.0, 10.0, vec![one.clone()]).len(), 1);
+        assert!(all.look(190.0, 10.0, vec![one.clone()]).is_empty());
+        assert_eq!(all.look(200.0, 10.0, vec![one.clone(), other.clone()]).len(), 1);
         assert_eq!(all.look(210.0, 10.0, vec![one, other]).len(), 1);
         assert_eq!(all.standing().len(), 2);
 

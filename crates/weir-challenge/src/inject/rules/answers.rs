@@ -86,6 +86,11 @@ impl Request {
         self.created().is_none_or(|created| created + clocks >= moment)
     }
 
+    /// When it was submitted to the transfer service.
+    pub(super) fn submitted(&self) -> Option<SystemTime> {
+        moment(self.weir.submitted, self.submitted_at.as_deref())
+    }
+
     fn created(&self) -> Option<SystemTime> {
         moment(self.weir.created, self.created_at.as_deref())
     }
@@ -111,7 +116,7 @@ impl Request {
             retries: carried.retries.saturating_add(repeated),
             passages: Some(Passages {
                 requested: self.created(),
-                submitted: moment(self.weir.submitted, self.submitted_at.as_deref()),
+                submitted: self.submitted(),
                 locked: ended.and(moment(self.weir.updated, self.updated_at.as_deref())),
             }),
             ..carried
