@@ -494,7 +494,12 @@ impl Endpoint {
 }
 
 fn walk(folder: &std::path::Path, prefix: &str, names: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
+    let entries = match std::fs::read_dir(folder) {
+        // What was replaced is removed after the answer, perhaps now.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        entries => entries.unwrap(),
+    };
+    for entry in entries {
         let entry = entry.unwrap();
         let name = format!("{prefix}{}", entry.file_name().into_string().unwrap());
         if entry.file_type().unwrap().is_dir() {
