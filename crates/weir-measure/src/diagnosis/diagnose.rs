@@ -6,6 +6,7 @@ use weir_world::{CauseClass, Place, PlaceKind};
 
 use super::cause::Cause;
 use super::confidence::probability;
+use super::elsewhere::relocate;
 use super::evidence::evidence;
 use super::findings::findings;
 use super::groups::{Explained, adopt, groups, prefer};
@@ -61,6 +62,7 @@ fn of(view: &View<'_>) -> Diagnosis {
     };
     let mut explained: Vec<Explained<'_>> = divided.iter().filter_map(explain).collect();
     prefer(&mut explained);
+    relocate(view, &mut explained);
     widen(view, &mut explained);
     adopt(view, &mut explained);
     let all: f64 = divided.iter().map(|stretch| stretch.missing).sum();

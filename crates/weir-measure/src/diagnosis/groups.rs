@@ -189,5 +189,8 @@ fn is_one(known: &Cause, cause: &Cause) -> bool {
         let place = cause.place.as_ref()?;
         matches!(place.kind, PlaceKind::RseIn | PlaceKind::RseOut).then(|| place.name.clone())
     };
-    known.class == cause.class && rse(known).is_some() && rse(known) == rse(cause)
+    // A storage that is slow, and one that gives way, are one storage.
+    let is_slow = |cause: &Cause| matches!(cause.class, CauseClass::StorageDataPath | CauseClass::Admission);
+    let is_like = known.class == cause.class || is_slow(known) && is_slow(cause);
+    is_like && rse(known).is_some() && rse(known) == rse(cause)
 }

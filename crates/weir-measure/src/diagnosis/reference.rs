@@ -14,6 +14,8 @@ pub(super) type Key<'r> = (Wait, Option<&'r Place>);
 const MARGIN: usize = 4;
 /// The fewest good bins that say what is usual.
 const LEAST_BINS: usize = 5;
+/// The part of the time of moving data whose reason is told, from which it stands for the rest.
+const TOLD: f64 = 0.2;
 /// The part of its asked bits that a link must get during the ramp to count as well.
 const FOLLOWS: f64 = 0.85;
 /// Bins of asked bits that are outstanding where no link was ever well.
@@ -58,7 +60,15 @@ impl<'r> References<'r> {
         let outstanding: Vec<Vec<f64>> = view.links.iter().map(outstanding).collect();
         let good = good_bins(view, stretches);
         let both = view.links.iter().zip(&outstanding).zip(&good);
-        let links: Vec<Usual<'r>> = both.map(|((link, all), bins)| usual(link, all, bins)).collect();
+        let links: Vec<Usual<'r>> = both
+            .map(|((link, all), good)| {
+                if good.asked.len() < LEAST_BINS {
+                    usual_of_streams(link, &good.catching_up)
+                } else {
+                    usual(link, all, &good.asked)
+                }
+            })
+            .collect();
         let mut by_wait: BTreeMap<Wait, Vec<f64>> = BTreeMap::new();
         let (mut slots, mut ahead) = (Vec::new(), Vec::new());
         for (link, usual) in view.links.iter().zip(&links) {
@@ -144,10 +154,26 @@ impl<'r> References<'r> {
     }
 }
 
-fn usual<'r>(link: &Link<'r>, outstanding: &[f64], bins: &[usize]) -> Usual<'r> {
-    if bins.len() < LEAST_BINS {
+/// The usual state of single streams of a link that was never well while anything was asked of it. While it catches up, disks and networks
+/// may be as full as before, but a window and a handshake take what they always take.
+fn usual_of_streams<'r>(link: &Link<'r>, bins: &[usize]) -> Usual<'r> {
+    let achieved: f64 = bins.iter().map(|bin| link.bits[*bin].achieved).sum();
+    if bins.len() < LEAST_BINS || achieved <= 0.0 {
         return Usual::default();
     }
+    let is_own = |wait: Wait| matches!(wait, Wait::Window | Wait::Resolve | Wait::Connect | Wait::Tls);
+    let for_each_bit = |waited: &Waited<'r>| {
+        let seconds: f64 = bins.iter().map(|bin| waited.seconds[*bin]).sum();
+        ((waited.wait, waited.place), seconds / achieved)
+    };
+    let own = link.waits.iter().filter(|waited| is_own(waited.wait));
+    Usual {
+        waits: Some(own.map(for_each_bit).collect()),
+        ..Usual::default()
+    }
+}
+
+fn usual<'r>(link: &Link<'r>, outstanding: &[f64], bins: &[usize]) -> Usual<'r> {
     let sum = |of: &dyn Fn(usize) -> f64| bins.iter().map(|bin| of(*bin)).sum::<f64>();
     let achieved = sum(&|bin| link.bits[bin].achieved);
     let files = sum(&|bin| link.bits[bin].files);
@@ -206,23 +232,84 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-fn good_bins(view: &View<'_>, stretches: &[Stretch]) -> Vec<Vec<usize>> {
+/// The bins of a link outside its stretches.
+struct GoodBins {
+    /// In which something was asked of it.
+    asked: Vec<usize>,
+    /// In which nothing was.
+    catching_up: Vec<usize>,
+}
+
+fn good_bins(view: &View<'_>, stretches: &[Stretch]) -> Vec<GoodBins> {
     let all = || vec![true; view.hold.end];
     let mut good: Vec<Vec<bool>> = view.links.iter().map(|_| all()).collect();
     for stretch in stretches {
         let bins = stretch.bins.start.saturating_sub(1)..(stretch.bins.end + MARGIN).min(view.hold.end);
         good[stretch.link][bins].fill(false);
     }
-    // The first half of the ramp has too little traffic. In the second half a link is well that follows what is asked;
-    // where nothing is asked it may catch up at any limit.
+    // The first half of the ramp has too little traffic. In the second half a link is well that follows what is asked.
     let are_good = |(link, bins): (&Link<'_>, Vec<bool>)| {
+        let around = |bin: usize| link.sum(bin.saturating_sub(1)..bin + 2);
         let follows = |bin: &usize| {
-            let around = link.sum(bin.saturating_sub(1)..bin + 2);
-            let is_late = *bin < view.hold.start && around.achieved < FOLLOWS * around.asked;
-            !is_late && around.asked > 0.0
+            let around = around(*bin);
+            *bin >= view.hold.start || around.achieved >= FOLLOWS * around.asked
         };
         let bins = (view.hold.start / 2..view.hold.end).filter(|bin| bins[*bin]);
-        bins.filter(follows).collect()
+        let (asked, catching_up) = bins.filter(follows).partition(|bin| around(*bin).asked > 0.0);
+        GoodBins { asked, catching_up }
     };
     view.links.iter().zip(good).map(are_good).collect()
+}
+
+/// Attempts that are cut off do not tell what they waited for while data moved: it is what the others of their link waited for.
+pub(super) fn divide_data(excess: &mut BTreeMap<Key<'_>, f64>) {
+    let is_told =
+        |key: &Key<'_>| matches!(key.0, Wait::Disk | Wait::Network | Wait::Window | Wait::Processor) && key.1.is_some();
+    let told: f64 = excess
+        .iter()
+        .filter(|(key, _)| is_told(key))
+        .map(|(_, time)| time)
+        .sum();
+    let untold = excess.get(&(Wait::Data, None)).copied().unwrap_or_default();
+    if told < TOLD * untold || told <= 0.0 {
+        return;
+    }
+    excess.remove(&(Wait::Data, None));
+    for (_, time) in excess.iter_mut().filter(|(key, _)| is_told(key)) {
+        *time += untold * *time / told;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_attempts_that_are_cut_off_waited_for_is_what_others_wait_for() {
+        let (disk, net) = (Place::new(PlaceKind::RseIn, "A"), Place::new(PlaceKind::SiteIn, "A"));
+        let with = |untold: f64| -> BTreeMap<Key<'_>, f64> {
+            [
+                ((Wait::Disk, Some(&disk)), 30.0),
+                ((Wait::Network, Some(&net)), 10.0),
+                ((Wait::Slots, None), 7.0),
+                ((Wait::Data, None), untold),
+            ]
+            .into()
+        };
+        let mut some = with(80.0);
+        divide_data(&mut some);
+        let told = [
+            ((Wait::Disk, Some(&disk)), 90.0),
+            ((Wait::Network, Some(&net)), 30.0),
+            ((Wait::Slots, None), 7.0),
+        ];
+        assert_eq!(some, told.into());
+        // A tenth does not stand for the rest.
+        let mut much = with(400.0);
+        divide_data(&mut much);
+        assert_eq!(much, with(400.0));
+        let mut none: BTreeMap<Key<'_>, f64> = [((Wait::Data, None), 5.0)].into();
+        divide_data(&mut none);
+        assert_eq!(none.len(), 1);
+    }
 }

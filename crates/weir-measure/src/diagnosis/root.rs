@@ -6,7 +6,7 @@ use std::ops::Range;
 use weir_world::{CauseClass, ErrorClass, Place, PlaceKind, Wait, WaitPhase};
 
 use super::cause::Cause;
-use super::reference::{Key, Load, References};
+use super::reference::{Key, Load, References, divide_data};
 use super::stretch::Stretch;
 use super::view::{Link, View};
 use crate::signals::Holder;
@@ -461,6 +461,7 @@ impl<'v, 'r> Scene<'v, 'r> {
                 *excess.entry(key).or_insert(0.0) += more;
             }
         }
+        divide_data(&mut excess);
         excess
     }
 

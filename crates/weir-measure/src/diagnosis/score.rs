@@ -208,6 +208,11 @@ fn has_place(truth: &Truth, statement: &Statement) -> bool {
     places.into_iter().flatten().any(|place| is(place.to_string()))
 }
 
+/// Whether class and place of a statement are those of a truth.
+pub(super) fn is_named_as(truth: &Truth, statement: &Statement) -> bool {
+    has_class(truth, statement) && has_place(truth, statement)
+}
+
 /// Whether a place stands for all of its kind.
 fn is_any(known: &str, said: &str) -> bool {
     let kind = known.strip_suffix(":*");

@@ -39,6 +39,13 @@ pub fn shares<'l>(ledgers: impl Iterator<Item = &'l LinkLedger>) -> Vec<CauseSha
     shares
 }
 
+/// The part of the missing bits of some links that no cause explains. `None` where none is missing.
+pub fn unexplained(ledgers: &[LinkLedger]) -> Option<f64> {
+    let all = shares(ledgers.iter());
+    let rest = all.iter().find(|share| share.class.is_none());
+    (!all.is_empty()).then(|| rest.map_or(0.0, |rest| rest.share))
+}
+
 #[cfg(test)]
 mod tests {
     use weir_world::PlaceKind;
@@ -76,6 +83,7 @@ mod tests {
         assert_eq!(found[0], part(Some(CauseClass::Admission), place("A"), 60.0 / 92.0));
         assert_eq!(found[1], part(Some(CauseClass::Space), place("B"), 30.0 / 92.0));
         assert_eq!(found[2], part(None, None, 2.0 / 92.0));
+        assert_eq!((unexplained(&both), unexplained(&[])), (Some(2.0 / 92.0), None));
         assert!(shares(std::iter::empty()).is_empty());
     }
 }

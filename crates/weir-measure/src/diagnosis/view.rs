@@ -220,3 +220,20 @@ fn spread((width, n_bins): (f64, usize), (first_bin, bin_s): (u64, f64), values:
     }
     bins
 }
+
+#[cfg(test)]
+impl<'r> View<'r> {
+    /// A view with these links in these bins of a second, all of them in the hold.
+    pub(super) fn with(links: Vec<Link<'r>>, n_bins: usize) -> Self {
+        let report = include_str!("../../../weir-challenge/tests/golden/real/report.json");
+        let report = Report::from_json(report).expect("it is a report");
+        Self {
+            report: Box::leak(Box::new(report)),
+            bin_s: 1.0,
+            hold: 0..n_bins,
+            numbers: links.iter().enumerate().map(|(at, link)| (link.name, at)).collect(),
+            links,
+            is_over: true,
+        }
+    }
+}

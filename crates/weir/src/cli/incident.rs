@@ -76,4 +76,7 @@ pub(crate) struct IncidentScoreArguments {
     /// List the cases that this diagnosis has wrong
     #[arg(long, value_name = "NAME")]
     pub(crate) wrong: Option<String>,
+    /// Show the strict share of Weir's diagnosis for each value of an axis: sites, silent, shape, error, markers, load, magnitude
+    #[arg(long, value_name = "AXIS")]
+    pub(crate) by: Option<String>,
 }
