@@ -101,6 +101,15 @@ fn a_person_submits_watches_looks_and_cancels() {
         "{}",
         why.stdout
     );
+    assert!(why.stdout.contains("the same time by cause"), "{}", why.stdout);
+    let causes = cli.json(&["why", &link])["causes"].clone();
+    let sum: f64 = causes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| cause["share"].as_f64().unwrap())
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{causes}");
     let cancelled = cli.weir(&["cancel", job]).expect_ok().unwrap();
     assert!(cancelled.stdout.contains("CANCELED"), "{}", cancelled.stdout);
 }

@@ -1,6 +1,7 @@
 //! `weir transfer …`: the transfer service's people's side. Speaks FTS3's REST, so most of it works with any FTS3 too.
 
 mod cancel;
+pub(crate) mod causes;
 mod door;
 mod force;
 mod limits;

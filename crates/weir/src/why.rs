@@ -1,9 +1,11 @@
 //! `weir why`: the causes that held the links of a run back.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use serde_json::json;
+use weir_challenge::{WHY_FILE, WhySoFar};
 use weir_measure::Report;
 use weir_measure::diagnosis::{Diagnosis, Evidence, LinkLedger, Statement, diagnose};
 use weir_units::{BitRate, duration};
@@ -21,6 +23,10 @@ pub(crate) fn run(arguments: &WhyArguments, output: &Output) -> Result<Exit, Fai
     let report = read_run(&arguments.run)?;
     let link = arguments.link.as_deref().map(|link| known(link, &report)).transpose()?;
     let Diagnosis { statements, ledger } = of(&report);
+    let so_far = so_far(&arguments.run, &report);
+    let (statements, withdrawn) = so_far.map_or((statements, report.withdrawn.clone()), |why| {
+        (why.statements, why.withdrawn)
+    });
     let at = arguments.at.map(|at| at.as_secs_f64());
     let is_meant = |statement: &&Statement| {
         let has_link = link.as_ref().is_none_or(|link| statement.links.contains(link));
@@ -45,8 +51,19 @@ pub(crate) fn run(arguments: &WhyArguments, output: &Output) -> Result<Exit, Fai
     if link.is_some() {
         ledger.iter().for_each(|of| balance(of, at, output));
     }
-    output.done(&json!({ "statements": statements, "ledger": ledger }));
+    if link.is_none() && at.is_none() {
+        for change in &withdrawn {
+            output.line(format!("{} {}", moment(change.at_s), change.sentence()));
+        }
+    }
+    output.done(&json!({ "statements": statements, "withdrawn": withdrawn, "ledger": ledger }));
     Ok(Exit::Done)
+}
+
+/// The diagnosis that a run under way keeps.
+fn so_far(run: &Path, report: &Report) -> Option<WhySoFar> {
+    let text = std::fs::read(run.join(WHY_FILE)).ok().filter(|_| report.incomplete)?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// The diagnosis of a report; one of an earlier build is made now.

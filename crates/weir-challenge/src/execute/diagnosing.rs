@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use weir_measure::Measurement;
 use weir_measure::diagnosis::{Change, Statement, Told};
 use weir_measure::report::Event;
+use weir_service::metrics::{Kind, Page};
 
 use crate::execute::clock::Clock;
 use crate::execute::live::SharedMeasurement;
@@ -18,6 +19,9 @@ use crate::output::folder::{RunFolder, write_atomically};
 
 /// The file of a run that holds the diagnosis so far.
 pub const WHY_FILE: &str = "why.json";
+
+/// The file of a run that holds the same as metrics, for the textfile collector of Prometheus' node exporter.
+const METRICS_FILE: &str = "why.prom";
 
 /// Looks are never closer together.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -43,6 +47,8 @@ pub(crate) struct Scene {
     pub(crate) clock: Clock,
     pub(crate) folder: Arc<RunFolder>,
     pub(crate) progress: Arc<dyn Progress>,
+    /// The name of the challenge.
+    pub(crate) challenge: String,
     /// Width of the bins of the diagnosis.
     pub(crate) bin: Duration,
 }
@@ -92,6 +98,7 @@ async fn watch(scene: Scene, told: Arc<Mutex<Told>>, over: CancellationToken) {
 
 /// Looks at the run once.
 fn look(scene: &Scene, told: &Mutex<Told>) {
+    let began = Instant::now();
     let now = scene.clock.now();
     let in_hold = |measurement: &Measurement| now >= measurement.spec().windows.ramp_end;
     let clone = scene
@@ -117,12 +124,15 @@ fn look(scene: &Scene, told: &Mutex<Told>) {
             .measurement
             .with(|measurement| measurement.event(Event { t_s: at_s, text }));
     }
-    let path = scene.folder.path().join(WHY_FILE);
-    let written = write_atomically(&path, |to| Ok(serde_json::to_writer(to, &why)?));
-    if let Err(error) = written {
-        scene
-            .folder
-            .log(&format!("could not write {}: {error}", path.display()));
+    let json = serde_json::to_string(&why).unwrap_or_default();
+    let metrics = metrics(&why, &scene.challenge, began.elapsed());
+    for (name, text) in [(WHY_FILE, json), (METRICS_FILE, metrics)] {
+        let path = scene.folder.path().join(name);
+        if let Err(error) = write_atomically(&path, |to| to.write_all(text.as_bytes())) {
+            scene
+                .folder
+                .log(&format!("could not write {}: {error}", path.display()));
+        }
     }
     let WhySoFar { statements, .. } = why;
     scene.progress.show(&Update::Why(Why {
@@ -130,4 +140,104 @@ fn look(scene: &Scene, told: &Mutex<Told>) {
         statements,
         changes,
     }));
+}
+
+/// Name, help and value of a metric of statements.
+type Family = (&'static str, &'static str, fn(&Statement) -> f64);
+
+/// The diagnosis as a page of metrics: one sample for each class and place.
+fn metrics(why: &WhySoFar, challenge: &str, took: Duration) -> String {
+    let mut page = Page::default();
+    let families: [Family; 3] = [
+        (
+            "weir_attribution_missing_bps",
+            "rate that links lack by this cause, bit/s, in the time of the statement",
+            |statement| (statement.asked_bps - statement.held_bps).max(0.0),
+        ),
+        (
+            "weir_attribution_probability",
+            "how sure the diagnosis is of this cause, 0 to 1",
+            |statement| statement.probability,
+        ),
+        (
+            "weir_attribution_links",
+            "links that this cause holds back",
+            |statement| statement.links.len() as f64,
+        ),
+    ];
+    for (name, help, value) in families {
+        page.family(name, Kind::Gauge, help);
+        for statement in unique(&why.statements) {
+            let place = statement.place.as_ref().map(ToString::to_string).unwrap_or_default();
+            let labels = [
+                ("challenge", challenge),
+                ("class", statement.class.as_str()),
+                ("place", place.as_str()),
+            ];
+            page.sample(&labels, value(statement));
+        }
+    }
+    let withdrawn = why.withdrawn.len();
+    page.family(
+        "weir_attribution_withdrawn_total",
+        Kind::Counter,
+        "statements that were made and taken back",
+    );
+    page.sample(&[("challenge", challenge)], withdrawn);
+    page.family(
+        "weir_attribution_look_seconds",
+        Kind::Gauge,
+        "how long the last look at the run took",
+    );
+    page.sample(&[("challenge", challenge)], took.as_secs_f64());
+    page.text()
+}
+
+/// The surest statement of each class and place: two samples may not have the same labels.
+fn unique(statements: &[Statement]) -> Vec<&Statement> {
+    let mut kept: Vec<&Statement> = Vec::new();
+    for statement in statements {
+        if !kept
+            .iter()
+            .any(|other| (other.class, &other.place) == (statement.class, &statement.place))
+        {
+            kept.push(statement);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn metrics_have_one_sample_for_each_cause() {
+        // Wrong: two samples with the same labels, which Prometheus refuses with the whole page.
+        let statement = |link: &str, probability: f64| -> Statement {
+            serde_json::from_value(json!({
+                "class": "outage", "place": "site-in:B", "links": [link], "from_s": 1.0, "until_s": 2.0,
+                "asked_bps": 5e9, "held_bps": 2e9, "probability": probability,
+            }))
+            .unwrap()
+        };
+        let why = WhySoFar {
+            statements: vec![statement("A→B", 0.75), statement("C→B", 0.5)],
+            ..WhySoFar::default()
+        };
+        let page = metrics(&why, "uk", Duration::from_millis(3));
+        let labels = r#"{challenge="uk",class="outage",place="site-in:B"}"#;
+        for line in [
+            format!("weir_attribution_missing_bps{labels} 3000000000.0"),
+            format!("weir_attribution_probability{labels} 0.75"),
+            format!("weir_attribution_links{labels} 1.0"),
+            r#"weir_attribution_withdrawn_total{challenge="uk"} 0"#.to_owned(),
+        ] {
+            assert!(page.lines().any(|other| other == line), "{line}\n{page}");
+        }
+        assert_eq!(page.matches("class=").count(), 3, "{page}");
+    }
 }

@@ -283,6 +283,7 @@ impl RunTask<'_> {
             clock,
             folder: self.folder.clone(),
             progress: self.progress.clone(),
+            challenge: self.plan.name.clone(),
             bin: weir_measure::diagnosis::bin_of(self.plan.phases.hold),
         });
         let signals = watch_signals(open, clock, &self.host.name);

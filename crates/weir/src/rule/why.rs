@@ -1,6 +1,6 @@
 //! `weir rule why`: from the rule over its requests to the transfers, and the scheduler's reasons.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,15 @@ use crate::catalog::door::CatalogClient;
 use crate::cli::{AccessArguments, DoorArguments, RuleWhyArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::transfer::TransferClient;
+use crate::transfer::causes::{self, ServiceTimes};
 use crate::url::encoded;
 
 /// Files that are named for each reason.
 const EXAMPLES: usize = 3;
+
+/// Links of which causes are shown.
+const LINKS: usize = 5;
 
 /// Jobs of which the transfer service is asked.
 const JOBS: usize = 10;
@@ -109,7 +114,7 @@ async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Ou
         return Ok(Value::Null);
     }
     let access = &arguments.door.access;
-    let door = crate::transfer::TransferClient::open(&DoorArguments {
+    let door = TransferClient::open(&DoorArguments {
         endpoint: endpoint.to_owned(),
         access: AccessArguments {
             token_file: access.token_file.clone(),
@@ -117,7 +122,7 @@ async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Ou
             ca_directory: access.ca_directory.clone(),
         },
     })?;
-    let mut all = Vec::new();
+    let (mut all, mut links) = (Vec::new(), BTreeSet::new());
     for job in jobs.iter().take(JOBS) {
         // Of a job that ends meanwhile there is nothing to say.
         let Ok(files) = door.get(&format!("/why/jobs/{job}")).await else {
@@ -134,7 +139,34 @@ async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Ou
         for (text, n) in &counted {
             output.line(format!("    {n} × {text}"));
         }
+        for file in files.as_array().into_iter().flatten() {
+            links.insert((text(file, "source_se").to_owned(), text(file, "dest_se").to_owned()));
+        }
         all.push(json!({ "job": job, "files": files }));
     }
+    causes_of(&door, &links, output).await?;
     Ok(all.into())
+}
+
+/// The time of the transfers of some links by cause.
+async fn causes_of(door: &TransferClient, links: &BTreeSet<(String, String)>, output: &Output) -> Result<(), Failure> {
+    let links: Vec<_> = links
+        .iter()
+        .filter(|(source, _)| !source.is_empty())
+        .take(LINKS)
+        .collect();
+    if links.is_empty() {
+        return Ok(());
+    }
+    let times = ServiceTimes::read(door).await?;
+    for (source, destination) in links {
+        let causes = times.of(source, destination);
+        if !causes.is_empty() {
+            output.line(format!(
+                "  {source} → {destination}: the time of its transfers by cause"
+            ));
+            causes::show(&causes, "    ", output);
+        }
+    }
+    Ok(())
 }

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{door::TransferClient, show::text};
+use super::{
+    causes::{self, ServiceTimes},
+    door::TransferClient,
+    show::text,
+};
 use crate::cli::TransferWhyArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -13,7 +17,7 @@ const STATES_SHOWN: usize = 8;
 
 pub(super) async fn run(arguments: &TransferWhyArguments, output: &Output) -> Result<Exit, Failure> {
     let door = TransferClient::open(&arguments.door)?;
-    let found = match (arguments.what.as_slice(), of(&arguments.what)) {
+    let mut found = match (arguments.what.as_slice(), of(&arguments.what)) {
         ([source, destination], _) => link(&door, source, destination).await?,
         (_, Some((source, destination))) => link(&door, source, destination).await?,
         ([id], None) if id.chars().all(|c| c.is_ascii_digit()) => door.get(&format!("/why/files/{id}")).await?,
@@ -27,7 +31,17 @@ pub(super) async fn run(arguments: &TransferWhyArguments, output: &Output) -> Re
     match &found {
         Value::Array(files) if files.is_empty() => output.line("every file of the job has ended"),
         Value::Array(files) => files.iter().for_each(|file| transfer(file, output)),
-        link if link["source_se"].is_string() && link["active"].is_number() => show_link(link, output),
+        link if link["source_se"].is_string() && link["active"].is_number() => {
+            show_link(link, output);
+            let causes = ServiceTimes::read(&door)
+                .await?
+                .of(text(link, "source_se"), text(link, "dest_se"));
+            if !causes.is_empty() {
+                output.line("  the same time by cause, that of slots followed to the transfers that hold them");
+                causes::show(&causes, "    ", output);
+            }
+            found["causes"] = causes::data(&causes);
+        }
         file => transfer(file, output),
     }
     output.done(&found);
