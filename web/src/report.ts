@@ -217,6 +217,8 @@ export const signals = object({
       holders: listOrNone(object({ link: text, waited_s: number })),
     }),
   ),
+  /** Seconds of slots that its transfers held, by bin. */
+  slots: maybe(object({ first_bin: otherwise(number, () => 0), seconds: list(number) })),
 });
 
 /** A cause that held links back, with its evidence. */
@@ -235,7 +237,12 @@ export const statement = object({
   via: listOrNone(text),
   advice: maybe(text),
   settle: maybe(text),
+  /** When it was first made while the run went on. */
+  said_s: maybe(number),
 });
+
+/** A statement that was made while the run went on, and taken back. */
+const change = object({ at_s: number, statement });
 
 /** The missing bits of a link, by bin and cause. */
 export const ledger = object({
@@ -336,6 +343,7 @@ const report = object({
   signals: listOrNone(signals),
   gauges: listOrNone(gauge),
   statements: listOrNone(statement),
+  withdrawn: listOrNone(change),
   ledger: listOrNone(ledger),
   errors: listOrNone(errorClass),
   stability: maybe(stability),

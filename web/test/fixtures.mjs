@@ -368,8 +368,16 @@ function why(report) {
         via: ["rse-in:GLA"],
         advice: "make room, raise the quota, or let deletion keep up",
         settle: HOSTILE,
+        said_s: 50,
       },
       { class: "measurement", place: "rse-in:MAN", links: [], from_s: 10, until_s: 70, asked_bps: 0, held_bps: 0, probability: 0.9, is_open: false, text: "The counters of MAN are wrong, and the traffic is well (p = 0.90)" },
+    ],
+    withdrawn: [
+      {
+        at_s: 48,
+        is_withdrawn: true,
+        statement: { class: "outage", place: "site-in:GLA", links: ["RAL→GLA"], from_s: 36, until_s: 44, asked_bps: 6e7, held_bps: 1e6, probability: 0.41, is_open: false, text: `RAL→GLA got 1.00 Mb/s of 60.00 Mb/s from 36s to 44s: the network into site GLA was down ${HOSTILE}` },
+      },
     ],
     ledger: [
       {

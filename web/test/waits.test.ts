@@ -17,6 +17,7 @@ function link(waits: readonly (readonly [string, readonly number[], number?])[])
       seconds: [...seconds],
       holders: [],
     })),
+    slots: null,
   };
 }
 

@@ -9,6 +9,8 @@ import { highest, merge, merging, stack, steps } from "../series";
 import { table } from "../table";
 import { clock, digits, NONE, percent, rate } from "../units";
 import { CAUSES_SHOWN, classes, layerOf, layers, missed, UNEXPLAINED, type Missed } from "../why";
+import { concurrency } from "./concurrency";
+import { lanes, withdrawn } from "./lanes";
 import { eventLines, legend, timeAxis, timeOf, valueAxis, windowBands, zoom, zooms } from "./timeline";
 
 /** Statements shown at once; the rest on demand. */
@@ -17,7 +19,7 @@ const SHOWN = 6;
 const UNLIKELY = 0.01;
 
 export function why(report: Report, showLink: (name: string) => void): Section | null {
-  if (report.statements.length === 0) return null;
+  if (report.statements.length === 0 && report.withdrawn.length === 0) return null;
   const shown = classes(report.ledger);
   const causes = layers(report.ledger, shown);
   let chart: Chart | null = null;
@@ -32,10 +34,13 @@ export function why(report: Report, showLink: (name: string) => void): Section |
     content: [
       h("ol", { class: "statements" }, items.slice(0, SHOWN)),
       rest.length > 0 ? onDemand(`${rest.length} more statements`, () => h("ol", { class: "statements", start: SHOWN + 1 }, rest)) : null,
+      withdrawn(report),
+      lanes(report, shown),
       report.ledger.length > 0 ? matrix(report, shown, showLink) : null,
       causes.length > 0
         ? [h("div", { class: "chart-head" }, h("h3", {}, "Missing bits by cause", note("why")), h("div", { class: "legend-line" }, legend(names))), host]
         : null,
+      concurrency(report, showLink),
     ],
     mounted: () => {
       if (causes.length === 0) return () => undefined;
