@@ -39,11 +39,14 @@ pub fn shares<'l>(ledgers: impl Iterator<Item = &'l LinkLedger>) -> Vec<CauseSha
     shares
 }
 
-/// The part of the missing bits of some links that no cause explains. `None` where none is missing.
+/// The part of the missing bits of some links that no cause explains, bin by bin: what a link makes up for later explains nothing. `None`
+/// where none is missing.
 pub fn unexplained(ledgers: &[LinkLedger]) -> Option<f64> {
-    let all = shares(ledgers.iter());
-    let rest = all.iter().find(|share| share.class.is_none());
-    (!all.is_empty()).then(|| rest.map_or(0.0, |rest| rest.share))
+    let rest = ledgers.iter().flat_map(|ledger| &ledger.rest_bits);
+    let rest: i64 = rest.map(|bits| (*bits).max(0)).sum();
+    let causes = ledgers.iter().flat_map(|ledger| &ledger.causes);
+    let explained: i64 = causes.map(|cause| cause.total_bits).sum();
+    (explained + rest > 0).then(|| rest as f64 / (explained + rest) as f64)
 }
 
 #[cfg(test)]
@@ -83,7 +86,7 @@ mod tests {
         assert_eq!(found[0], part(Some(CauseClass::Admission), place("A"), 60.0 / 92.0));
         assert_eq!(found[1], part(Some(CauseClass::Space), place("B"), 30.0 / 92.0));
         assert_eq!(found[2], part(None, None, 2.0 / 92.0));
-        assert_eq!((unexplained(&both), unexplained(&[])), (Some(2.0 / 92.0), None));
+        assert_eq!((unexplained(&both), unexplained(&[])), (Some(15.0 / 105.0), None));
         assert!(shares(std::iter::empty()).is_empty());
     }
 }
