@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use weir_tests::{wait_for, weir, weir_binary};
+use weir_tests::{Daemon, wait_for, weir, weir_binary};
 
 /// Three sites, and a link between each two of them. Files live as long as the run: none is given up for its lifetime.
 const CHALLENGE: &str = r#"
@@ -45,14 +45,13 @@ fn a_slow_disk_is_named_while_it_lasts_and_in_the_report() -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let (file, out) = (scratch.path().join("named.toml"), scratch.path().join("runs"));
     fs::write(&file, CHALLENGE)?;
-    let mut run = std::process::Command::new(weir_binary());
-    let log = fs::File::create(scratch.path().join("said"))?;
-    let mut run = run
+    let mut command = std::process::Command::new(weir_binary());
+    command
         .args(["challenge", "run", "--breakable", "--json", "--out"])
-        .args([&out, &file])
-        .stdout(log)
-        .spawn()?;
-    let said = || fs::read_to_string(scratch.path().join("said")).unwrap_or_default();
+        .args([&out, &file]);
+    let log = scratch.path().join("said");
+    let mut run = Daemon::start(command, &log)?;
+    let said = || fs::read_to_string(&log).unwrap_or_default();
     let in_hold = || -> Result<Option<PathBuf>> {
         let entry = fs::read_dir(&out).ok().and_then(|mut entries| entries.next());
         let folder = entry.and_then(Result::ok).map(|entry| entry.path());
@@ -61,6 +60,7 @@ fn a_slow_disk_is_named_while_it_lasts_and_in_the_report() -> Result<()> {
     };
     let folder = wait_for(Duration::from_secs(60), in_hold)?;
     let folder = folder.to_str().context("a path of letters")?;
+    // The links must be well for a while: that is what their waits are held against.
     std::thread::sleep(Duration::from_secs(12));
     let fault = [
         "add",
@@ -91,8 +91,8 @@ fn a_slow_disk_is_named_while_it_lasts_and_in_the_report() -> Result<()> {
         "{metrics}"
     );
 
-    let code = wait_for(Duration::from_secs(150), || Ok(run.try_wait()?))?;
-    ensure!(matches!(code.code(), Some(0 | 1)), "{code:?} {}", said());
+    let code = wait_for(Duration::from_secs(150), || run.ended())?;
+    ensure!(matches!(code, Some(0 | 1)), "{code:?} {}", said());
     let report: Value = serde_json::from_slice(&fs::read(format!("{folder}/report.json"))?)?;
     let statements = report["statements"].as_array().context("statements")?;
     let first = statements.first().with_context(said)?;

@@ -68,7 +68,7 @@ struct Head {
 }
 
 /// Data about a run that are known only at its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Ending {
     /// Command line that runs the same challenge again.
     pub command: String,

@@ -1,12 +1,13 @@
-//! The diagnosis while a run goes on: what holds its links back, said as soon as it shows, and taken back if it was wrong.
+//! The diagnosis while a run goes on: causes that hold its links back are named as soon as they show, and withdrawn where they were wrong.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use weir_measure::Measurement;
 use weir_measure::diagnosis::{Change, Statement, Told};
 use weir_measure::report::Event;
@@ -23,6 +24,9 @@ pub const WHY_FILE: &str = "why.json";
 /// The file of a run that holds the same as metrics, for the textfile collector of Prometheus' node exporter.
 const METRICS_FILE: &str = "why.prom";
 
+/// After so many withdrawn statements changes are in the log of the run alone, and no events of its report.
+const NOTED: u64 = 500;
+
 /// Looks are never closer together.
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -36,8 +40,11 @@ pub struct WhySoFar {
     pub at_s: f64,
     /// The statements that hold, the surest first.
     pub statements: Vec<Statement>,
-    /// The statements that were withdrawn.
+    /// The statements that were withdrawn last, at most a hundred.
     pub withdrawn: Vec<Change>,
+    /// The number of statements that were ever withdrawn.
+    #[serde(default)]
+    pub n_withdrawn: u64,
 }
 
 /// The parts of a run that its diagnosis needs.
@@ -56,7 +63,8 @@ pub(crate) struct Scene {
 /// The running diagnosis.
 pub(crate) struct Diagnosing {
     told: Arc<Mutex<Told>>,
-    over: CancellationToken,
+    /// Ends the task, also where the run is given up.
+    over: DropGuard,
     task: JoinHandle<()>,
 }
 
@@ -65,12 +73,16 @@ impl Diagnosing {
     pub(crate) fn start(scene: Scene) -> Self {
         let (told, over) = (Arc::new(Mutex::new(Told::default())), CancellationToken::new());
         let task = tokio::spawn(watch(scene, told.clone(), over.clone()));
-        Self { told, over, task }
+        Self {
+            told,
+            over: over.drop_guard(),
+            task,
+        }
     }
 
     /// Ends it after a look under way; returns all that was said.
     pub(crate) async fn end(self) -> Told {
-        self.over.cancel();
+        drop(self.over);
         if let Err(error) = self.task.await
             && let Ok(panic) = error.try_into_panic()
         {
@@ -114,17 +126,23 @@ fn look(scene: &Scene, told: &Mutex<Told>) {
             at_s,
             statements: told.standing().into_iter().cloned().collect(),
             withdrawn: told.withdrawn().to_vec(),
+            n_withdrawn: told.n_withdrawn(),
         };
         (changes, why)
     };
+    // A run of days does not fill its report with causes that come and go.
+    let is_noted = why.n_withdrawn <= NOTED;
     for change in &changes {
         let text = change.sentence();
         scene.folder.log(&text);
+        if !is_noted {
+            continue;
+        }
         scene
             .measurement
             .with(|measurement| measurement.event(Event { t_s: at_s, text }));
     }
-    let json = serde_json::to_string(&why).unwrap_or_default();
+    let json = serde_json::to_string(&why).expect("plain data can be written as JSON");
     let metrics = metrics(&why, &scene.challenge, began.elapsed());
     for (name, text) in [(WHY_FILE, json), (METRICS_FILE, metrics)] {
         let path = scene.folder.path().join(name);
@@ -142,48 +160,43 @@ fn look(scene: &Scene, told: &Mutex<Told>) {
     }));
 }
 
-/// Name, help and value of a metric of statements.
-type Family = (&'static str, &'static str, fn(&Statement) -> f64);
-
-/// The diagnosis as a page of metrics: one sample for each class and place.
+/// The diagnosis as a page of metrics: one sample for each class and place, in which all its statements are added up.
 fn metrics(why: &WhySoFar, challenge: &str, took: Duration) -> String {
+    let mut causes: BTreeMap<(&str, String), [f64; 3]> = BTreeMap::new();
+    for statement in &why.statements {
+        let place = statement.place.as_ref().map(ToString::to_string).unwrap_or_default();
+        let [missing, sure, links] = causes.entry((statement.class.as_str(), place)).or_default();
+        *missing += (statement.asked_bps - statement.held_bps).max(0.0);
+        *sure = sure.max(statement.probability);
+        *links += statement.links.len() as f64;
+    }
     let mut page = Page::default();
-    let families: [Family; 3] = [
+    let families = [
         (
             "weir_attribution_missing_bps",
             "rate that links lack by this cause, bit/s, in the time of the statement",
-            |statement| (statement.asked_bps - statement.held_bps).max(0.0),
         ),
         (
             "weir_attribution_probability",
             "how sure the diagnosis is of this cause, 0 to 1",
-            |statement| statement.probability,
         ),
-        (
-            "weir_attribution_links",
-            "links that this cause holds back",
-            |statement| statement.links.len() as f64,
-        ),
+        ("weir_attribution_links", "links that this cause holds back"),
     ];
-    for (name, help, value) in families {
+    for (at, (name, help)) in families.into_iter().enumerate() {
         page.family(name, Kind::Gauge, help);
-        for statement in unique(&why.statements) {
-            let place = statement.place.as_ref().map(ToString::to_string).unwrap_or_default();
-            let labels = [
-                ("challenge", challenge),
-                ("class", statement.class.as_str()),
-                ("place", place.as_str()),
-            ];
-            page.sample(&labels, value(statement));
+        for ((class, place), values) in &causes {
+            page.sample(
+                &[("challenge", challenge), ("class", class), ("place", place)],
+                values[at],
+            );
         }
     }
-    let withdrawn = why.withdrawn.len();
     page.family(
         "weir_attribution_withdrawn_total",
         Kind::Counter,
         "statements that were made and taken back",
     );
-    page.sample(&[("challenge", challenge)], withdrawn);
+    page.sample(&[("challenge", challenge)], why.n_withdrawn);
     page.family(
         "weir_attribution_look_seconds",
         Kind::Gauge,
@@ -191,20 +204,6 @@ fn metrics(why: &WhySoFar, challenge: &str, took: Duration) -> String {
     );
     page.sample(&[("challenge", challenge)], took.as_secs_f64());
     page.text()
-}
-
-/// The surest statement of each class and place: two samples may not have the same labels.
-fn unique(statements: &[Statement]) -> Vec<&Statement> {
-    let mut kept: Vec<&Statement> = Vec::new();
-    for statement in statements {
-        if !kept
-            .iter()
-            .any(|other| (other.class, &other.place) == (statement.class, &statement.place))
-        {
-            kept.push(statement);
-        }
-    }
-    kept
 }
 
 #[cfg(test)]
@@ -231,9 +230,9 @@ mod tests {
         let page = metrics(&why, "uk", Duration::from_millis(3));
         let labels = r#"{challenge="uk",class="outage",place="site-in:B"}"#;
         for line in [
-            format!("weir_attribution_missing_bps{labels} 3000000000.0"),
+            format!("weir_attribution_missing_bps{labels} 6000000000.0"),
             format!("weir_attribution_probability{labels} 0.75"),
-            format!("weir_attribution_links{labels} 1.0"),
+            format!("weir_attribution_links{labels} 2.0"),
             r#"weir_attribution_withdrawn_total{challenge="uk"} 0"#.to_owned(),
         ] {
             assert!(page.lines().any(|other| other == line), "{line}\n{page}");

@@ -11,7 +11,7 @@ use super::evidence::evidence;
 use super::findings::findings;
 use super::groups::{Explained, adopt, groups, prefer};
 use super::ledger::ledgers;
-use super::live::Moment;
+use super::moment::Moment;
 use super::reference::References;
 use super::scope::widen;
 use super::split::{LATE, parts, split};

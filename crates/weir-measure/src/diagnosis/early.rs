@@ -1,7 +1,8 @@
 //! The time from the begin of a cause until a diagnosis during the run names it for good.
 
 use super::case::Case;
-use super::live::{Moment, Told};
+use super::live::Told;
+use super::moment::Moment;
 use super::score::is_named_as;
 use super::statement::Statement;
 use super::{bin_s, diagnose_at};
@@ -11,12 +12,11 @@ use crate::report::Report;
 /// they never are.
 ///
 /// The report is that of the whole run. A look sees what it would have seen during the run: the signals so far, and rates up to the time that
-/// 95 % of the transfers take. Counters and files are compared at the end alone. One thing is of the whole run: who
-/// held the slots that others waited for.
+/// 95 % of the transfers take. Counters and files are compared at the end alone. One figure is of the whole run: the links
+/// that held the slots for which others waited.
 pub fn time_to_diagnosis(case: &Case, report: &Report) -> Option<f64> {
     let truth = case.truths.first()?;
     let (hold, bin_s) = (report.windows.hold, bin_s(report));
-    let taken = report.totals.times.transfer_s.as_ref().map_or(0.0, |times| times.p95);
     let mut so_far = report.clone();
     let mut told = Told::default();
     let mut since = None;
@@ -27,8 +27,8 @@ pub fn time_to_diagnosis(case: &Case, report: &Report) -> Option<f64> {
         for (link, whole) in so_far.links.iter_mut().zip(&report.links) {
             link.transfers = (whole.transfers as f64 * part) as u64;
         }
-        let sure_s = told_s - taken.min(told_s / 3.0);
-        let found = diagnose_at(&so_far, Moment { told_s, sure_s }).statements;
+        let moment = Moment::of(told_s, &report.totals.times);
+        let found = diagnose_at(&so_far, moment).statements;
         told.look(told_s, bin_s, found);
         let is_right = |statement: &&Statement| is_named_as(truth, statement);
         let is_there = told.standing().iter().any(is_right);

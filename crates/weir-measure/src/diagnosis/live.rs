@@ -1,4 +1,4 @@
-//! Diagnosis while a run goes on: the moment that it looks from, and the statements that it has made and withdrawn.
+//! Diagnosis while a run goes on: the statements that it has made and withdrawn.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,13 @@ use super::statement::Statement;
 /// Bins that a statement covers at least before it is made during a run.
 const LEAST_BINS: f64 = 3.0;
 
+/// Withdrawn statements that are kept: a run of days may withdraw many.
+const KEPT: usize = 100;
+
 /// A statement must follow from every look for so long before it is made, and from none before it is withdrawn, seconds.
 ///
 /// A figure close to a limit comes and goes, and short bins hold few transfers. The time is a little less than a bin of ten seconds.
 const STEADY_S: f64 = 9.0;
-
-/// A moment of a run that is diagnosed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moment {
-    /// Signals are told up to here, seconds from the start of the run.
-    pub told_s: f64,
-    /// Rates are known up to here, seconds. Bytes count when their transfer has ended, so this lies before `told_s` by the time that
-    /// transfers take.
-    pub sure_s: f64,
-}
 
 /// A statement that was made during a run, or taken back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,7 +42,9 @@ impl Change {
 #[derive(Debug, Clone, Default)]
 pub struct Told {
     standing: Vec<Standing>,
+    /// The last [`KEPT`].
     withdrawn: Vec<Change>,
+    n_withdrawn: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -118,8 +113,11 @@ impl Told {
                 });
             }
         }
-        self.withdrawn
-            .extend(changes.iter().filter(|change| change.is_withdrawn).cloned());
+        let withdrawn = changes.iter().filter(|change| change.is_withdrawn);
+        self.withdrawn.extend(withdrawn.clone().cloned());
+        self.n_withdrawn += withdrawn.count() as u64;
+        let too_many = self.withdrawn.len().saturating_sub(KEPT);
+        self.withdrawn.drain(..too_many);
         changes
     }
 
@@ -131,9 +129,14 @@ impl Told {
         }
     }
 
-    /// The statements that were withdrawn, in order.
+    /// The statements that were withdrawn last, at most a hundred, in order.
     pub fn withdrawn(&self) -> &[Change] {
         &self.withdrawn
+    }
+
+    /// The number of statements that were ever withdrawn.
+    pub fn n_withdrawn(&self) -> u64 {
+        self.n_withdrawn
     }
 
     /// The statements that hold, the surest first.
@@ -201,6 +204,20 @@ mod tests {
         assert_eq!(told(&all.look(180.0, 10.0, Vec::new())), [(true, Admission)]);
         assert!(all.look(200.0, 10.0, Vec::new()).is_empty() && all.standing().is_empty());
         assert_eq!(told(all.withdrawn()), [(true, StorageDataPath), (true, Admission)]);
+    }
+
+    #[test]
+    fn a_run_of_days_keeps_the_last_withdrawn_statements() {
+        let mut all = Told::default();
+        for round in 0..150 {
+            let at_s = f64::from(round) * 100.0;
+            for (after, found) in [(0.0, true), (10.0, true), (30.0, false)] {
+                let found = found.then(|| statement(CauseClass::Outage, "A→B", 400.0));
+                all.look(at_s + after, 10.0, found.into_iter().collect());
+            }
+        }
+        assert_eq!((all.withdrawn().len(), all.n_withdrawn()), (KEPT, 150));
+        assert_eq!(all.withdrawn()[0].at_s.to_bits(), 5_030.0_f64.to_bits());
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn time_by_cause(link: &LinkTimes, all: &[LinkTimes]) -> Vec<CauseShare> {
     shares
 }
 
-/// What the holders of slots of a place wait for.
+/// The causes for which the holders of slots of a place wait.
 fn inside<'l>(place: &Place, all: &'l [LinkTimes]) -> BTreeMap<(CauseClass, Option<&'l Place>), f64> {
     let mut causes = BTreeMap::new();
     for holder in all.iter().filter(|link| link.way.contains(place)) {

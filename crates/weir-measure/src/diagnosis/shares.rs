@@ -26,7 +26,7 @@ pub fn shares<'l>(ledgers: impl Iterator<Item = &'l LinkLedger>) -> Vec<CauseSha
         }
         *bits.entry((None, None)).or_default() += ledger.rest_bits.iter().sum::<i64>();
     }
-    // What one link made up for is no cause.
+    // Bits that a link made up for have no cause.
     bits.retain(|_, bits| *bits > 0);
     let sum: i64 = bits.values().sum();
     let of = |((class, place), bits): ((Option<CauseClass>, Option<&Place>), i64)| CauseShare {
@@ -39,7 +39,7 @@ pub fn shares<'l>(ledgers: impl Iterator<Item = &'l LinkLedger>) -> Vec<CauseSha
     shares
 }
 
-/// The part of the missing bits of some links that no cause explains, bin by bin: what a link makes up for later explains nothing. `None`
+/// The part of the missing bits of some links that no cause explains, bin by bin: bits that a link makes up for later explain nothing. `None`
 /// where none is missing.
 pub fn unexplained(ledgers: &[LinkLedger]) -> Option<f64> {
     let rest = ledgers.iter().flat_map(|ledger| &ledger.rest_bits);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use weir_world::{ErrorClass, Party, Place, Wait, WaitPhase};
 
 use super::coarse::{Bits, Coarse};
-use super::live::Moment;
+use super::moment::Moment;
 use crate::report::{LinkReport, LinkSignals, Report};
 use crate::signals::Holder;
 

@@ -495,7 +495,7 @@ impl Endpoint {
 
 fn walk(folder: &std::path::Path, prefix: &str, names: &mut Vec<String>) {
     let entries = match std::fs::read_dir(folder) {
-        // What was replaced is removed after the answer, perhaps now.
+        // A replaced folder is removed after the answer, perhaps now.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         entries => entries.unwrap(),
     };

@@ -42,11 +42,12 @@ pub(super) async fn run(arguments: &RuleWhyArguments, output: &Output) -> Result
     }
     let requests = told["requests"].as_array().cloned().unwrap_or_default();
     by_reason(&requests, output);
-    let transfers = transfers(arguments, &requests, output).await?;
+    let (transfers, causes) = transfers(arguments, &requests, output).await?;
     if requests.is_empty() && text(&told, "state") == "OK" {
         output.line("  nothing is missing");
     }
     told["transfers"] = transfers;
+    told["causes"] = causes;
     output.done(&told);
     Ok(Exit::Done)
 }
@@ -98,9 +99,13 @@ fn count(n: usize) -> String {
 }
 
 /// The reasons of the scheduler, where the named transfer service has the jobs. The token goes to no other.
-async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Output) -> Result<Value, Failure> {
+async fn transfers(
+    arguments: &RuleWhyArguments,
+    requests: &[Value],
+    output: &Output,
+) -> Result<(Value, Value), Failure> {
     let Some(endpoint) = arguments.endpoint.as_deref().map(|url| url.trim_end_matches('/')) else {
-        return Ok(Value::Null);
+        return Ok((Value::Null, Value::Null));
     };
     let with_it = |one: &&Value| text(one, "service") == endpoint && text(one, "state") == "SUBMITTED";
     let mut jobs = requests
@@ -111,7 +116,7 @@ async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Ou
     jobs.sort_unstable();
     jobs.dedup();
     if jobs.is_empty() {
-        return Ok(Value::Null);
+        return Ok((Value::Null, Value::Null));
     }
     let access = &arguments.door.access;
     let door = TransferClient::open(&DoorArguments {
@@ -144,20 +149,24 @@ async fn transfers(arguments: &RuleWhyArguments, requests: &[Value], output: &Ou
         }
         all.push(json!({ "job": job, "files": files }));
     }
-    causes_of(&door, &links, output).await?;
-    Ok(all.into())
+    Ok((all.into(), causes_of(&door, &links, output).await?))
 }
 
 /// The time of the transfers of some links by cause.
-async fn causes_of(door: &TransferClient, links: &BTreeSet<(String, String)>, output: &Output) -> Result<(), Failure> {
+async fn causes_of(
+    door: &TransferClient,
+    links: &BTreeSet<(String, String)>,
+    output: &Output,
+) -> Result<Value, Failure> {
     let links: Vec<_> = links
         .iter()
         .filter(|(source, _)| !source.is_empty())
         .take(LINKS)
         .collect();
     if links.is_empty() {
-        return Ok(());
+        return Ok(Value::Null);
     }
+    let mut all = Vec::new();
     let times = ServiceTimes::read(door).await?;
     for (source, destination) in links {
         let causes = times.of(source, destination);
@@ -167,6 +176,7 @@ async fn causes_of(door: &TransferClient, links: &BTreeSet<(String, String)>, ou
             ));
             causes::show(&causes, "    ", output);
         }
+        all.push(json!({ "source_se": source, "dest_se": destination, "causes": causes::data(&causes) }));
     }
-    Ok(())
+    Ok(all.into())
 }
